@@ -1,0 +1,53 @@
+# Every target sets up what it needs in .venv: Python >= 3.11, a C compiler and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find shore -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pyi' -o -name '*.h') \
+           pyproject.toml setup.py README.md MANIFEST.in
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test lint bench bars clean
+
+# The main job on a synthetic problem of the paper's kind.
+demo: $(VENV)/installed
+	$(BIN)/shore demo
+
+# The tests, against the installed wheel and not the source tree.
+test: $(VENV)/with-test
+	$(BIN)/pytest tests
+
+lint: $(VENV)/with-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint shore
+	$(BIN)/mypy
+
+# The asv suites on this machine, in the environment as it is.
+bench: $(VENV)/with-bench
+	cd asv_bench && ../$(BIN)/asv machine --yes && ../$(BIN)/asv run --python=same --show-stderr --durations all
+
+# The speed that is promised, as ratios measured in one process.
+bars: $(VENV)/with-bench
+	$(BIN)/python asv_bench/bars.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -f shore/_core/*.c shore/_core/*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "shore needs Python >= 3.11; say which one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed: $(VENV)/created $(SOURCES)
+	rm -rf dist build
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	$(PIP) install --quiet --force-reinstall --no-deps dist/*.whl
+	$(PIP) install --quiet "$$(ls dist/*.whl)"
+	touch $@
+
+$(VENV)/with-%: $(VENV)/installed
+	$(PIP) install --quiet "$$(ls dist/*.whl)[$*]"
+	touch $@

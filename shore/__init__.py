@@ -1,0 +1,11 @@
+"""Sparse and high-dimensional-output regression.
+
+For each input, a short list of outputs with values, out of tens of thousands to millions of possible ones.
+"""
+
+from shore._show_versions import show_versions
+from shore._version import __version__
+from shore.constraints import Box, Simplex
+from shore.projection import project
+
+__all__ = ["Box", "Simplex", "__version__", "project", "show_versions"]

@@ -1,0 +1,7 @@
+"""`python -m shore` is the command `shore`."""
+
+import sys
+
+from shore.cli import main
+
+sys.exit(main())

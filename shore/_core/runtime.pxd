@@ -1,0 +1,1 @@
+cdef int simd_level() noexcept nogil

@@ -1,0 +1,80 @@
+"""Reading of arguments: every check that a public function makes, and the words of its errors."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["canonical_csr", "check_rows", "check_sparsity", "working_dtype"]
+
+
+def working_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
+    """The dtype to compute in: float32 stays (float16 joins it), float64 and integers become float64."""
+    if dtype.kind == "f":
+        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+    if dtype.kind in "iub":
+        return np.dtype(np.float64)
+    raise TypeError(f"{name} must hold real numbers (float32, float64 or integers), got dtype {dtype}")
+
+
+def check_sparsity(sparsity: int, n_outputs: int | None = None) -> int:
+    """An integer of at least 1; more than there are outputs is all of them."""
+    try:
+        wanted = operator.index(sparsity)
+    except TypeError:
+        raise TypeError(
+            f"sparsity must be a positive integer, got {sparsity!r} of type {type(sparsity).__name__}"
+        ) from None
+    if isinstance(sparsity, bool | np.bool_) or wanted < 1:
+        raise ValueError(f"sparsity must be a positive integer, got {sparsity!r}")
+    return wanted if n_outputs is None else min(wanted, n_outputs)
+
+
+def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:
+    """The matrix as CSR with sorted indices and no duplicates, its structure checked; no copy if it is so."""
+    given = sparse.csr_array(matrix)
+    # A new object forgets what the old one believed of its arrays.
+    csr = sparse.csr_array((given.data, given.indices, given.indptr), shape=given.shape)
+    try:
+        csr.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a valid sparse matrix: {error}") from None
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def check_rows(matrix: Any, name: str) -> Any:
+    """A 2-D matrix of real numbers, rows first: an ndarray as it came, or canonical CSR.
+
+    Parameters
+    ----------
+    matrix : array-like or SciPy sparse matrix or array
+    name : str
+        The argument's name, for errors.
+
+    Returns
+    -------
+    ndarray or csr_array
+        The dtype is the caller's; `working_dtype` says which one to compute in.
+    """
+    if isinstance(matrix, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
+    if sparse.issparse(matrix):
+        rows: Any = matrix
+    else:
+        try:
+            rows = np.asarray(matrix)
+        except ValueError as error:
+            raise ValueError(f"{name} must be a 2-D array: {error}") from None
+    working_dtype(rows.dtype, name)
+    if rows.ndim != 2:
+        hint = f"; one row is {name}[None, :]" if rows.ndim == 1 else ""
+        raise ValueError(f"{name} must be 2-D with one row a sample, got shape {rows.shape}{hint}")
+    if sparse.issparse(rows):
+        return canonical_csr(rows, name)
+    return rows

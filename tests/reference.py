@@ -1,0 +1,107 @@
+"""The slow NumPy reading of the paper, and the comparators that kernels are tested with.
+
+Nothing here is meant to be fast. Projections are computed in exact rational arithmetic.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+from scipy import sparse
+
+import shore
+
+
+def exact(value):
+    return Fraction(float(value))
+
+
+def gain(value, constraint):
+    """How much keeping the entry shortens the squared distance, exactly: v² - (v - w)² for its best value w."""
+    v = exact(value)
+    if constraint == "real":
+        return v * v
+    if constraint == "nonneg":
+        return v * v if v > 0 else Fraction(0)
+    if constraint == "binary":
+        return 2 * v - 1
+    w = exact(np.clip(value, constraint.low, constraint.high))
+    return v * v - (v - w) ** 2
+
+
+def simplex_values(values, total):
+    """Projection of a list of numbers onto {w >= 0, sum w = total}, exactly, by its sorted threshold."""
+    ranked = sorted(map(exact, values), reverse=True)
+    total, running, theta = exact(total), Fraction(0), None
+    for i, v in enumerate(ranked, start=1):
+        running += v
+        candidate = (running - total) / i
+        if v > candidate:
+            theta = candidate
+    return [max(exact(v) - theta, Fraction(0)) for v in values]
+
+
+def project_row(v, sparsity, constraint="real", permitted=None):
+    """One dense row onto {s-sparse} ∩ F; `permitted` is a boolean mask of the outputs it may use."""
+    outputs = [j for j in range(len(v)) if permitted is None or permitted[j]]
+    result = np.zeros(len(v), dtype=np.float64)
+    if isinstance(constraint, shore.Simplex):
+        best = sorted(outputs, key=lambda j: (-exact(v[j]), j))[:sparsity]
+        result[best] = [float(w) for w in simplex_values([v[j] for j in best], constraint.total)]
+        return result
+    gains = {j: gain(v[j], constraint) for j in outputs}
+    best = [j for j in sorted(outputs, key=lambda j: (-gains[j], j))[:sparsity] if gains[j] > 0]
+    for j in best:
+        if constraint == "binary":
+            result[j] = 1
+        elif isinstance(constraint, shore.Box):
+            result[j] = np.clip(v[j], constraint.low, constraint.high)
+        else:
+            result[j] = v[j]
+    return result
+
+
+def project(V, sparsity, constraint="real", permitted=None):
+    """Every row of a dense (n, K) array; `permitted` is a mask of shape (K,) or (n, K)."""
+    V = np.asarray(V)
+    if permitted is not None:
+        permitted = np.broadcast_to(permitted, V.shape)
+    rows = [project_row(v, sparsity, constraint, None if permitted is None else permitted[i]) for i, v in enumerate(V)]
+    return np.array(rows).reshape(V.shape)
+
+
+def assert_canonical(result, shape, sparsity, dtype):
+    """The form that SPEC section 1 promises of every result."""
+    assert isinstance(result, sparse.csr_array)
+    assert result.shape == shape
+    assert result.dtype == dtype
+    assert np.all(np.isfinite(result.data))
+    assert np.all(result.data != 0)
+    assert np.diff(result.indptr).max(initial=0) <= sparsity
+    for start, end in zip(result.indptr[:-1], result.indptr[1:], strict=True):
+        assert np.all(np.diff(result.indices[start:end]) > 0)
+
+
+def assert_same_bits(a, b):
+    """Two CSR results that are the same to the last bit."""
+    np.testing.assert_array_equal(a.indptr, b.indptr)
+    np.testing.assert_array_equal(a.indices, b.indices)
+    assert a.data.dtype == b.data.dtype
+    np.testing.assert_array_equal(a.data.view(np.uint8), b.data.view(np.uint8))
+
+
+def assert_same_rows(actual, expected, *, rtol, atol=0.0, tie_rtol=None):
+    """Rows that agree to a tolerance, where entries of (nearly) the same size may stand for each other.
+
+    An output that only one side kept is excused by an output that only the other side kept and whose value has
+    the same size to `tie_rtol`: two computations that round differently may break a tie differently.
+    """
+    tie_rtol = rtol if tie_rtol is None else tie_rtol
+    actual, expected = sparse.csr_array(actual), sparse.csr_array(expected)
+    assert actual.shape == expected.shape
+    for i in range(actual.shape[0]):
+        a, e = actual[[i]].toarray()[0], expected[[i]].toarray()[0]
+        both = (a != 0) & (e != 0)
+        np.testing.assert_allclose(a[both], e[both], rtol=rtol, atol=atol, err_msg=f"row {i}")
+        only_a, only_e = np.sort(np.abs(a[(a != 0) & ~both])), np.sort(np.abs(e[(e != 0) & ~both]))
+        assert only_a.size == only_e.size, f"row {i}: {np.flatnonzero(a)} against {np.flatnonzero(e)}"
+        np.testing.assert_allclose(only_a, only_e, rtol=tie_rtol, atol=atol, err_msg=f"row {i}: not a tie")
