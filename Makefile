@@ -42,8 +42,10 @@ $(VENV)/created:
 	touch $@
 
 $(VENV)/installed: $(VENV)/created $(SOURCES)
+	@echo "Building the wheel (about a minute) ..."
 	rm -rf dist build
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@echo "Installing it and what it needs ..."
 	$(PIP) install --quiet --force-reinstall --no-deps dist/*.whl
 	$(PIP) install --quiet "$$(ls dist/*.whl)"
 	touch $@

@@ -1,8 +1,12 @@
+import os
 from pathlib import Path
 
 import hypothesis
 
 import shore
+
+# Child interpreters import the installed package too, not the source tree they may be started in.
+os.environ["PYTHONSAFEPATH"] = "1"
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 hypothesis.settings.load_profile("default")
