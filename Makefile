@@ -19,7 +19,7 @@ test: $(VENV)/with-test
 lint: $(VENV)/with-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint shore
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint shore
 	$(BIN)/mypy
 
 # The asv suites on this machine, in the environment as it is.
