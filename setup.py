@@ -20,7 +20,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = "shore/_core"
-MODULES = ["runtime", "feasible", "projection"]
+MODULES = ["runtime", "feasible", "projection", "compression", "decode"]
 
 DEBUG = os.environ.get("SHORE_DEBUG", "0") not in ("", "0")
 NO_OPENMP = os.environ.get("SHORE_NO_OPENMP", "0") not in ("", "0")
@@ -38,7 +38,7 @@ DIRECTIVES = {
 
 # -ffp-contract=off: a fused multiply-add is written where it is meant, never left to the compiler, so that
 # every path to the same number gives the same bits.
-UNIX_FLAGS = ["-std=gnu11", "-ffp-contract=off", "-Wall", "-Wno-unused-function"]
+UNIX_FLAGS = ["-std=gnu11", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-g0"]
 OPENMP_CHECK = """
 #include <omp.h>
 int main(void) {

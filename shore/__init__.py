@@ -5,7 +5,20 @@ For each input, a short list of outputs with values, out of tens of thousands to
 
 from shore._show_versions import show_versions
 from shore._version import __version__
+from shore.compression import GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Box, Simplex
+from shore.decoders import DecodeInfo, decode
 from shore.projection import project
 
-__all__ = ["Box", "Simplex", "__version__", "project", "show_versions"]
+__all__ = [
+    "Box",
+    "DecodeInfo",
+    "GaussianCompression",
+    "MatrixCompression",
+    "Simplex",
+    "SparseSignCompression",
+    "__version__",
+    "decode",
+    "project",
+    "show_versions",
+]

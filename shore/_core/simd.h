@@ -14,7 +14,10 @@
 #include <immintrin.h>
 #endif
 
-enum { SHORE_BASELINE = 0, SHORE_AVX2 = 1, SHORE_AVX512 = 2, SHORE_N_LEVELS = 3 };
+/* Macros, not an enum: templates ask for them in #if. */
+#define SHORE_BASELINE 0
+#define SHORE_AVX2 1
+#define SHORE_AVX512 2
 
 /* The widest level that this machine runs. */
 static inline int shore_simd_available(void) {

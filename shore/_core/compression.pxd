@@ -1,0 +1,31 @@
+from shore._core._typedefs cimport int64_t
+
+
+cdef extern from "compression.h" nogil:
+    int SHORE_DENSE
+    int SHORE_SIGNS
+    int SHORE_TILE
+    ctypedef struct shore_compression:
+        int kind
+        int64_t n_components
+        int64_t n_outputs
+        const void *columns
+        const void *tables
+        int wide
+        int64_t nnz
+        int64_t pad
+        int shift
+        const int64_t *starts
+        double scale
+        double max_norm
+        int64_t n_terms
+    int64_t shore_signed_size(const shore_compression *phi) noexcept
+    int64_t shore_place(const shore_compression *phi, int64_t j, int64_t k) noexcept
+    int64_t shore_place_row(const shore_compression *phi, int64_t place, int *negative) noexcept
+
+
+cdef class Phi:
+    cdef shore_compression c
+    cdef readonly bint is_double
+    cdef object owner
+    cdef object starts_owner

@@ -1,0 +1,180 @@
+"""Φ: making it, and products with it outside the decode engine."""
+
+from cython.parallel cimport parallel, prange
+
+from shore._core._openmp cimport omp_get_thread_num
+from shore._core._typedefs cimport index_t, int64_t, real_t
+from shore._core.runtime cimport simd_level
+
+import numpy as np
+
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "compression_tables.h" nogil:
+    void shore_gaussian_column(uint64_t, int64_t, int64_t, double, double *) noexcept
+    void shore_sign_tile(uint64_t, int64_t, const shore_compression *, void *) noexcept
+    ctypedef void (*compress_float_fn)(
+        const shore_compression *, const float *, const void *, int, int64_t, float *) noexcept
+    ctypedef void (*compress_double_fn)(
+        const shore_compression *, const double *, const void *, int, int64_t, double *) noexcept
+    ctypedef void (*correlate_float_fn)(const shore_compression *, const float *, float *, float *) noexcept
+    ctypedef void (*correlate_double_fn)(const shore_compression *, const double *, double *, double *) noexcept
+    compress_float_fn *shore_compress_row_float
+    compress_double_fn *shore_compress_row_double
+    correlate_float_fn *shore_correlate_row_float
+    correlate_double_fn *shore_correlate_row_double
+
+
+cdef class Phi:
+    """A compression as the kernels read it; keeps the arrays that it points into alive."""
+
+    @staticmethod
+    def dense(const real_t[:, ::1] columns, double max_norm):
+        """From the columns of Φ, an array (K, m)."""
+        cdef Phi phi = Phi.__new__(Phi)
+        phi.owner = columns
+        phi.is_double = real_t is double
+        phi.c.kind = SHORE_DENSE
+        phi.c.n_outputs, phi.c.n_components = columns.shape[0], columns.shape[1]
+        phi.c.columns = <const void *> &columns[0, 0]
+        phi.c.nnz = phi.c.n_terms = phi.c.n_components
+        phi.c.max_norm = max_norm
+        phi.c.scale = 1.0
+        return phi
+
+    @staticmethod
+    def signs(tables, int64_t n_components, int64_t n_outputs, int64_t nnz, int64_t pad, bint is_double):
+        """From tables of sparse signs, uint16 or uint32, as sign_layout and make_sign_tables give them."""
+        cdef Phi phi = Phi.__new__(Phi)
+        cdef const uint16_t[::1] narrow
+        cdef const uint32_t[::1] wide
+        cdef const int64_t[::1] starts = np.arange(nnz + 1, dtype=np.int64) * n_components // nnz
+        phi.is_double = is_double
+        phi.c.kind = SHORE_SIGNS
+        phi.c.n_components, phi.c.n_outputs = n_components, n_outputs
+        phi.c.wide = tables.dtype == np.uint32
+        if phi.c.wide:
+            wide = tables
+            phi.c.tables = <const void *> &wide[0]
+            phi.owner = wide
+        else:
+            narrow = tables
+            phi.c.tables = <const void *> &narrow[0]
+            phi.owner = narrow
+        phi.starts_owner = starts
+        phi.c.starts = &starts[0]
+        phi.c.nnz = phi.c.n_terms = nnz
+        phi.c.pad = pad
+        phi.c.shift = int(2 * pad).bit_length() - 1
+        phi.c.scale = 1 / np.sqrt(<double> nnz)
+        phi.c.max_norm = 1 + 1e-6  # of the column as its entries are rounded
+        return phi
+
+
+def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads):
+    """Fill the columns of Φ, an array (K, m), with i.i.d. N(0, 1/m)."""  # OUT columns
+    cdef int64_t n_outputs = columns.shape[0], m = columns.shape[1], i, j
+    cdef double scale = 1 / np.sqrt(<double> m)
+    cdef double[:, ::1] workspace = np.empty((n_threads, m))
+    cdef int thread
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for j in prange(n_outputs, schedule="static"):
+            thread = omp_get_thread_num()
+            shore_gaussian_column(seed, j, m, scale, &workspace[thread, 0])
+            for i in range(m):
+                columns[j, i] = <real_t> workspace[thread, i]
+
+
+def sign_layout(int64_t n_components, int64_t n_outputs, int64_t nnz):
+    """The pad of a segment, and the shape and dtype of the tables."""
+    longest = -(-n_components // nnz)
+    pad = max(32, 1 << (longest - 1).bit_length())
+    dtype = np.uint16 if nnz * 2 * pad <= 1 << 16 else np.uint32
+    return pad, -(-n_outputs // SHORE_TILE) * nnz * SHORE_TILE, dtype
+
+
+def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):
+    """Fill the tables that `phi` points to with random rows and signs."""  # OUT tables
+    cdef int64_t n_tiles = (phi.c.n_outputs + SHORE_TILE - 1) // SHORE_TILE, tile
+    cdef uint16_t[::1] narrow
+    cdef uint32_t[::1] wide
+    cdef void *start
+    if phi.c.wide:
+        wide = tables
+        start = <void *> &wide[0]
+    else:
+        narrow = tables
+        start = <void *> &narrow[0]
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for tile in prange(n_tiles, schedule="static"):
+            shore_sign_tile(seed, tile, &phi.c, start)
+
+
+def signs_to_rows(Phi phi, int64_t[:, ::1] rows, signed char[:, ::1] signs):
+    """Row numbers and signs of every entry, arrays (K, nnz)."""  # OUT rows, signs
+    cdef int64_t j, k
+    cdef int negative = 0
+    for j in range(phi.c.n_outputs):
+        for k in range(phi.c.nnz):
+            rows[j, k] = shore_place_row(&phi.c, shore_place(&phi.c, j, k), &negative)
+            signs[j, k] = -1 if negative else 1
+
+
+def compress_csr(
+    Phi phi,
+    const real_t[::1] data,            # IN   CSR (n, K)
+    const index_t[::1] indices,        # IN
+    const index_t[::1] indptr,         # IN
+    real_t[:, ::1] out,                # OUT  (n, m)
+    int n_threads,
+):
+    """out := Y Φᵀ."""
+    cdef int64_t n = indptr.shape[0] - 1, i
+    cdef int level = simd_level()
+    cdef bint wide = index_t is int64_t
+    if n == 0:
+        return
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for i in prange(n, schedule="dynamic", chunksize=16):
+            _compress_row(&phi.c, data, indices, indptr, &out[i, 0], i, level)
+
+
+cdef inline void _compress_row(
+    const shore_compression *phi, const real_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    real_t *out, int64_t i, int level,
+) noexcept nogil:
+    cdef int64_t start = indptr[i], stored = indptr[i + 1] - indptr[i]
+    cdef bint wide = index_t is int64_t
+    cdef const real_t *values = NULL
+    cdef const void *columns = NULL
+    if stored:
+        values = &data[start]
+        columns = <const void *> &indices[start]
+    if real_t is float:
+        shore_compress_row_float[level](phi, values, columns, wide, stored, out)
+    else:
+        shore_compress_row_double[level](phi, values, columns, wide, stored, out)
+
+
+def correlate_signs(
+    Phi phi,
+    const real_t[:, ::1] R,            # IN   (n, m)
+    real_t[:, ::1] out,                # OUT  (n, K)
+    int n_threads,
+):
+    """out := R Φ, for sparse signs."""
+    cdef int64_t n = R.shape[0], i
+    cdef int level = simd_level()
+    cdef real_t[:, ::1] workspace
+    if n == 0 or phi.c.n_outputs == 0:
+        return
+    workspace = np.zeros((n_threads, shore_signed_size(&phi.c)), dtype=np.float32 if real_t is float else np.float64)
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for i in prange(n, schedule="static"):
+            if real_t is float:
+                shore_correlate_row_float[level](
+                    &phi.c, &R[i, 0], &workspace[omp_get_thread_num(), 0], &out[i, 0])
+            else:
+                shore_correlate_row_double[level](
+                    &phi.c, &R[i, 0], &workspace[omp_get_thread_num(), 0], &out[i, 0])

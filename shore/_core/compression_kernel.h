@@ -1,0 +1,39 @@
+/* Template (see multiversion.h): products with Φ outside the decode engine. */
+
+/* out := Σ_e value_e φ_{output_e}, one compressed row */
+static void NAME(shore_compress_row)(const shore_compression *phi, const REAL *value, const void *output, int wide,
+                                     int64_t n, REAL *out) {
+    const int64_t m = phi->n_components;
+    memset(out, 0, sizeof(REAL) * (size_t)m);
+    for (int64_t e = 0; e < n; e++) {
+        const int64_t j = wide ? ((const int64_t *)output)[e] : ((const int32_t *)output)[e];
+        if (phi->kind == SHORE_DENSE) {
+            const REAL *column = (const REAL *)phi->columns + j * m, y = value[e];
+            for (int64_t i = 0; i < m; i++) out[i] += column[i] * y;
+        } else {
+            const REAL y = value[e] * (REAL)phi->scale;
+            for (int64_t k = 0; k < phi->nnz; k++) {
+                int negative;
+                const int64_t row = shore_place_row(phi, shore_place(phi, j, k), &negative);
+                out[row] += negative ? -y : y;
+            }
+        }
+    }
+}
+
+/* out := Φᵀr for sparse signs; `signed_r` is room for the signed residual */
+static void NAME(shore_correlate_row)(const shore_compression *phi, const REAL *r, REAL *signed_r, REAL *out) {
+    for (int64_t k = 0; k < phi->nnz; k++) {
+        REAL *plus = signed_r + k * 2 * phi->pad, *minus = plus + phi->pad;
+        const int64_t first = phi->starts[k], size = phi->starts[k + 1] - first;
+        for (int64_t i = 0; i < size; i++) {
+            plus[i] = r[first + i];
+            minus[i] = -r[first + i];
+        }
+    }
+    for (int64_t j = 0; j < phi->n_outputs; j++) {
+        REAL sum = signed_r[shore_place(phi, j, 0)];
+        for (int64_t k = 1; k < phi->nnz; k++) sum += signed_r[shore_place(phi, j, k)];
+        out[j] = sum * (REAL)phi->scale;
+    }
+}

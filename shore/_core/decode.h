@@ -1,0 +1,80 @@
+/* Decoding of many rows: the shared, read-only description of the problem, and the kernels by dtype and level. */
+#ifndef SHORE_DECODE_H
+#define SHORE_DECODE_H
+
+#include <stdint.h>
+#include <string.h>
+#include "compression.h"
+#include "constraint.h"
+#include "topk.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define SHORE_INLINE static inline __attribute__((always_inline))
+#define SHORE_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define shore_lowest_bit(bits) __builtin_ctz(bits)
+#else
+#define SHORE_INLINE static inline
+#define SHORE_UNLIKELY(x) (x)
+static inline int shore_lowest_bit(unsigned bits) {
+    int bit = 0;
+    while (!(bits >> bit & 1)) bit++;
+    return bit;
+}
+#endif
+
+/* Rows are handed out one by one, to whichever thread is free. */
+static inline int64_t shore_take_next(int64_t *counter) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+#elif defined(_MSC_VER)
+    return _InterlockedExchangeAdd64(counter, 1);
+#endif
+}
+
+/* A row that still diverges after this many halvings of its step cannot be decoded: its result is 0. */
+#define SHORE_MAX_HALVINGS 64
+
+typedef struct {
+    const shore_compression *phi;
+    const shore_constraint *constraint;
+    int64_t sparsity;
+    int64_t max_iter;
+    double step;
+    double tol;
+    int screening;     /* 0 decides every projection by a full pass: for tests */
+    int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
+} shore_decode_options;
+
+/* What a row came to, beside its entries. */
+typedef struct {
+    int64_t n_iter;
+    int64_t full_passes;
+    double residual;
+    double step;
+    int64_t converged;
+} shore_decode_outcome;
+
+/* Outputs that a pass noted for a row, for the certificate; more than this and the row goes without. */
+static inline int64_t shore_note_capacity(int64_t sparsity) { return 256 + 8 * sparsity; }
+
+static inline size_t shore_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+
+#define SHORE_TEMPLATE "decode_kernel.h"
+#include "multiversion.h"
+
+#define SHORE_DECLARE(REAL)                                                                                   \
+    typedef void (*shore_decode_rows_##REAL##_fn)(const shore_decode_options *, const REAL *, int64_t,        \
+                                                  const shore_support *, int64_t *, int64_t, char *,          \
+                                                  int64_t *, REAL *, int64_t *, shore_decode_outcome *);      \
+    typedef size_t (*shore_decode_bytes_##REAL##_fn)(const shore_decode_options *);                           \
+    typedef int64_t (*shore_decode_lanes_##REAL##_fn)(const shore_compression *);                             \
+    static const shore_decode_rows_##REAL##_fn shore_decode_rows_##REAL[] = SHORE_TABLE(shore_decode_rows, REAL); \
+    static const shore_decode_bytes_##REAL##_fn shore_decode_bytes_##REAL[] =                                 \
+        SHORE_TABLE(shore_decode_bytes, REAL);                                                                \
+    static const shore_decode_lanes_##REAL##_fn shore_decode_lanes_##REAL[] =                                 \
+        SHORE_TABLE(shore_decode_lanes, REAL);
+SHORE_DECLARE(float)
+SHORE_DECLARE(double)
+#undef SHORE_DECLARE
+
+#endif

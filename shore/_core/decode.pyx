@@ -1,0 +1,125 @@
+"""Decoding of many rows by projected gradient descent: one engine a thread, rows from a shared counter."""
+
+from cython.parallel cimport parallel, prange
+from libc.stdlib cimport free, malloc
+
+from shore._core._openmp cimport omp_get_thread_num
+from shore._core._typedefs cimport int64_t, real_t, uint8_t
+from shore._core.compression cimport Phi, shore_compression
+from shore._core.feasible cimport FeasibleSet, shore_constraint, shore_support
+from shore._core.runtime cimport simd_level
+
+import numpy as np
+
+
+cdef extern from "decode.h" nogil:
+    ctypedef struct shore_decode_options:
+        const shore_compression *phi
+        const shore_constraint *constraint
+        int64_t sparsity
+        int64_t max_iter
+        double step
+        double tol
+        int screening
+        int64_t max_rows
+    ctypedef struct shore_decode_outcome:
+        int64_t n_iter
+        int64_t full_passes
+        double residual
+        double step
+        int64_t converged
+    ctypedef size_t (*bytes_fn)(const shore_decode_options *) noexcept
+    ctypedef int64_t (*lanes_fn)(const shore_compression *) noexcept
+    ctypedef void (*rows_float_fn)(
+        const shore_decode_options *, const float *, int64_t, const shore_support *, int64_t *, int64_t, char *,
+        int64_t *, float *, int64_t *, shore_decode_outcome *) noexcept
+    ctypedef void (*rows_double_fn)(
+        const shore_decode_options *, const double *, int64_t, const shore_support *, int64_t *, int64_t, char *,
+        int64_t *, double *, int64_t *, shore_decode_outcome *) noexcept
+    bytes_fn *shore_decode_bytes_float
+    bytes_fn *shore_decode_bytes_double
+    lanes_fn *shore_decode_lanes_float
+    lanes_fn *shore_decode_lanes_double
+    rows_float_fn *shore_decode_rows_float
+    rows_double_fn *shore_decode_rows_double
+
+# The layout of shore_decode_outcome.
+OUTCOME = np.dtype([
+    ("n_iter", np.int64), ("full_passes", np.int64), ("residual", np.float64), ("step", np.float64),
+    ("converged", np.int64),
+])
+
+
+def decode_pgd(
+    const real_t[:, ::1] B,            # IN   (n, m)
+    Phi phi,                           # IN
+    FeasibleSet feasible,              # IN
+    int64_t first_row,                 # IN   number of B[0] in `feasible`
+    double step,
+    int64_t max_iter,
+    double tol,
+    int64_t[:, ::1] index,             # OUT  (n, s)
+    real_t[:, ::1] value,              # OUT  (n, s)
+    int64_t[::1] count,                # OUT  (n,)
+    uint8_t[::1] outcome,              # OUT  (n,) of OUTCOME, as bytes
+    int n_threads,
+    bint screening=True,
+    int64_t max_rows=0,
+):
+    """Algorithm 2 on every row. `screening` and `max_rows` (in work at once, 0 for what suits) are for tests."""
+    cdef int64_t n = B.shape[0], counter = 0, i, lanes
+    cdef int level = simd_level()
+    cdef shore_decode_options options
+    cdef size_t workspace_bytes
+    cdef shore_support *permits
+    cdef int64_t n_permits = n if feasible.has_list and not feasible.list_is_shared else 1
+    if n == 0:
+        return
+    options.phi = &phi.c
+    options.constraint = &feasible.constraint
+    options.sparsity = index.shape[1]
+    options.max_iter = max_iter
+    options.step = step
+    options.tol = tol
+    options.screening = screening
+    if real_t is float:
+        lanes = shore_decode_lanes_float[level](&phi.c)
+    else:
+        lanes = shore_decode_lanes_double[level](&phi.c)
+    options.max_rows = max(1, min(lanes, max_rows if max_rows > 0 else -(-n // n_threads)))
+    if real_t is float:
+        workspace_bytes = shore_decode_bytes_float[level](&options)
+    else:
+        workspace_bytes = shore_decode_bytes_double[level](&options)
+    # Cache lines of its own for every thread: 64 bytes more, to start on one.
+    cdef uint8_t[:, ::1] workspace = np.zeros((n_threads, workspace_bytes + 128), dtype=np.uint8)
+
+    permits = <shore_support *> malloc(n_permits * sizeof(shore_support))
+    if permits == NULL:
+        raise MemoryError
+    try:
+        for i in range(n_permits):
+            permits[i] = feasible.support_of(first_row + i)
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            for i in prange(n_threads, schedule="static", chunksize=1):
+                _run_engine(&options, B, permits, &counter, n_permits == 1 and n > 0, workspace, index, value,
+                            count, outcome, level, i)
+    finally:
+        free(permits)
+
+
+cdef inline void _run_engine(
+    const shore_decode_options *options, const real_t[:, ::1] B, const shore_support *permits, int64_t *counter,
+    bint one_permit, uint8_t[:, ::1] workspace, int64_t[:, ::1] index, real_t[:, ::1] value, int64_t[::1] count,
+    uint8_t[::1] outcome, int level, int64_t thread,
+) noexcept nogil:
+    cdef char *start = <char *> &workspace[thread, 0]
+    start = start + (64 - <size_t> start % 64) % 64
+    if real_t is float:
+        shore_decode_rows_float[level](
+            options, &B[0, 0], B.shape[0], permits, counter, one_permit, start, &index[0, 0], &value[0, 0],
+            &count[0], <shore_decode_outcome *> &outcome[0])
+    else:
+        shore_decode_rows_double[level](
+            options, &B[0, 0], B.shape[0], permits, counter, one_permit, start, &index[0, 0], &value[0, 0],
+            &count[0], <shore_decode_outcome *> &outcome[0])

@@ -1,0 +1,124 @@
+/* Template (see multiversion.h): the decode engine of one thread.
+ *
+ * The thread keeps as many rows in work as a pass has lanes. After every full pass each row takes screened steps
+ * for as long as it can; rows that are done leave and new ones take their place, so no row waits for another.
+ */
+#include "vector.h"
+#define V_SIZE(x) ((x) < 0 ? -(x) : (x))
+#include "row_state.h"
+#include "full_pass.h"
+
+/* Rows that a thread has in work at most. */
+static int64_t NAME(shore_decode_lanes)(const shore_compression *phi) {
+    return phi->kind == SHORE_DENSE ? DENSE_VECTORS * V_LANES : SIGN_LANES;
+}
+
+/* Hands out pieces of a workspace; counts them if there is none yet. */
+static void *NAME(piece)(char *workspace, size_t *used, size_t bytes) {
+    void *start = workspace ? workspace + *used : NULL;
+    *used += shore_align(bytes);
+    return start;
+}
+
+static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME(row_state) **rows, REAL **block) {
+    const shore_compression *phi = o->phi;
+    const size_t size = (size_t)NAME(residual_size)(phi), s = (size_t)o->sparsity;
+    const size_t notes = (size_t)shore_note_capacity(o->sparsity), n_rows = (size_t)o->max_rows;
+    size_t used = 0;
+    *rows = NAME(piece)(workspace, &used, n_rows * sizeof(NAME(row_state)));
+    *block = NAME(piece)(workspace, &used, size * (size_t)NAME(shore_decode_lanes)(phi) * sizeof(REAL));
+    for (size_t i = 0; i < n_rows; i++) {
+        NAME(row_state) row = {0};
+        row.r = NAME(piece)(workspace, &used, size * sizeof(REAL));
+        row.r_noted = NAME(piece)(workspace, &used, size * sizeof(REAL));
+        NAME(sparse_vector) *vectors[3] = {&row.v, &row.v_1, &row.v_2};
+        for (int k = 0; k < 3; k++) {
+            vectors[k]->index = NAME(piece)(workspace, &used, s * sizeof(int64_t));
+            vectors[k]->value = NAME(piece)(workspace, &used, s * sizeof(double));
+        }
+        row.top.entries = NAME(piece)(workspace, &used, s * sizeof(shore_entry));
+        row.top.capacity = o->sparsity;
+        row.noted = NAME(piece)(workspace, &used, notes * sizeof(int64_t));
+        row.noted_g = NAME(piece)(workspace, &used, notes * sizeof(REAL));
+        row.asked = NAME(piece)(workspace, &used, (s + notes) * sizeof(int64_t));
+        row.answer = NAME(piece)(workspace, &used, (s + notes) * sizeof(REAL));
+        if (workspace) (*rows)[i] = row;
+    }
+    return used;
+}
+
+/* Bytes of workspace for one thread, to be given zeroed. */
+static size_t NAME(shore_decode_bytes)(const shore_decode_options *o) {
+    NAME(row_state) *rows;
+    REAL *block;
+    return NAME(lay_out)(o, NULL, &rows, &block);
+}
+
+static void NAME(finish)(const NAME(row_state) *s, int64_t sparsity, int64_t *index, REAL *value, int64_t *count,
+                         shore_decode_outcome *outcome) {
+    int64_t n = 0;
+    index += s->row * sparsity;
+    value += s->row * sparsity;
+    for (int64_t e = 0; e < s->v.size; e++) {
+        const double v = s->v.value[e];
+        const REAL rounded = v > REAL_MAX ? REAL_MAX : v < -REAL_MAX ? -REAL_MAX : (REAL)v;
+        if (rounded == 0) continue;
+        index[n] = s->v.index[e];
+        value[n++] = rounded;
+    }
+    count[s->row] = n;
+    outcome[s->row] = (shore_decode_outcome){s->n_iter, s->full_passes, s->norm_r, s->step, s->converged};
+}
+
+/* Decodes rows, which it takes one by one from the counter that all threads share, until there are no more. */
+static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B, int64_t n,
+                                    const shore_support *permits, int64_t *counter, int64_t one_permit,
+                                    char *workspace, int64_t *index, REAL *value, int64_t *count,
+                                    shore_decode_outcome *outcome) {
+    NAME(row_state) *states;
+    NAME(row_state) *rows[MAX_LANES];
+    NAME(pass) pass = {.options = o, .rows = rows, .n_outputs = o->phi->n_outputs};
+    NAME(lay_out)(o, workspace, &states, &pass.block);
+    for (int64_t i = 0; i < o->max_rows; i++) rows[i] = &states[i];
+    if (one_permit && permits->list && permits->list_allows) { /* all rows visit the same few outputs */
+        pass.list = permits->list;
+        pass.n_outputs = permits->n_list;
+    }
+
+    int more = 1;
+    for (;;) {
+        while (more && pass.n_rows < o->max_rows) {
+            const int64_t row = shore_take_next(counter);
+            if (row >= n) {
+                more = 0;
+                break;
+            }
+            NAME(row_state) *s = rows[pass.n_rows];
+            NAME(begin_row)(o, s, row, B + row * o->phi->n_components, permits + (one_permit ? 0 : row));
+            if (s->norm_b <= DBL_MAX)
+                pass.n_rows++;
+            else /* overflow, or NaN that the caller did not look for */
+                NAME(finish)(s, o->sparsity, index, value, count, outcome);
+        }
+        if (!pass.n_rows) break;
+        NAME(full_pass)(&pass);
+        for (int64_t i = 0; i < pass.n_rows;) {
+            NAME(row_state) *s = rows[i];
+            if (!NAME(run)(o, s)) {
+                i++;
+                continue;
+            }
+            NAME(finish)(s, o->sparsity, index, value, count, outcome);
+            rows[i] = rows[--pass.n_rows];
+            rows[pass.n_rows] = s;
+        }
+    }
+}
+
+#undef DENSE_VECTORS
+#undef DENSE_OUTPUTS
+#undef SIGN_LANES
+#undef SIGN_VECTORS
+#undef MAX_LANES
+#undef V_SIZE
+#include "vector_end.h"

@@ -1,0 +1,300 @@
+"""Φ: the random matrices that compress K outputs into m numbers."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from shore._core import compression as _core
+from shore._core.threads import resolve_n_threads
+from shore._validation import check_rows
+
+__all__ = ["Compression", "GaussianCompression", "MatrixCompression", "SparseSignCompression"]
+
+# Dense outputs are read in blocks of rows of about this size.
+_BLOCK_BYTES = 1 << 26
+
+
+def _size(value: Any, name: str) -> int:
+    try:
+        size = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a positive integer, got {value!r} of type {type(value).__name__}") from None
+    if isinstance(value, bool) or size < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return size
+
+
+def _seed(value: Any) -> int:
+    try:
+        seed = operator.index(value)
+    except TypeError:
+        raise TypeError(f"seed must be an integer, got {value!r} of type {type(value).__name__}") from None
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed must be from 0 to 2**64 - 1, got {value!r}")
+    return seed
+
+
+def _float_dtype(value: Any) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        dtype = None
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype must be float32 or float64, got {value!r}")
+    return dtype
+
+
+def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
+    rows = check_rows(matrix, name)
+    if rows.shape[1] != n_columns:
+        raise ValueError(f"{name} must have {n_columns} columns, one per {what}, got shape {rows.shape}")
+    return rows
+
+
+class Compression(ABC):
+    """A matrix Φ of shape (m, K).
+
+    Attributes
+    ----------
+    n_components : int
+        Rows of Φ, m.
+    n_outputs : int
+        Columns of Φ, K.
+    dtype : dtype
+        float32 or float64; decoding runs in it.
+    """
+
+    n_components: int
+    n_outputs: int
+    dtype: np.dtype[Any]
+    _phi: _core.Phi
+
+    @abstractmethod
+    def toarray(self) -> npt.NDArray[Any]:
+        """Φ as a dense array of shape (m, K)."""
+
+    @abstractmethod
+    def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
+        """R Φ for C-contiguous R."""
+
+    def compress(self, Y: Any, *, n_threads: int | None = None) -> npt.NDArray[Any]:
+        """Compressed outputs, Y Φᵀ.
+
+        Parameters
+        ----------
+        Y : array-like or SciPy sparse matrix of shape (n, K)
+            Sparse outputs are not made dense; the cost is in their non-zeros.
+        n_threads : int, optional
+            Threads to run on; None for the cores this process may use.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
+        rows = _check_columns(Y, "Y", self.n_outputs, "output")
+        out = np.empty((rows.shape[0], self.n_components), dtype=self.dtype)
+        step = rows.shape[0]
+        if not sparse.issparse(rows):
+            step = max(1, _BLOCK_BYTES // max(1, self.n_outputs * self.dtype.itemsize))
+        for start in range(0, rows.shape[0], max(1, step)):
+            block = sparse.csr_array(rows[start : start + step]) if step < rows.shape[0] else sparse.csr_array(rows)
+            data = np.ascontiguousarray(block.data, dtype=self.dtype)
+            if not np.isfinite(data).all():
+                raise ValueError("Y must be finite, but it holds NaN or infinity")
+            threads = min(resolve_n_threads(n_threads), max(1, block.shape[0]))
+            _core.compress_csr(self._phi, data, block.indices, block.indptr, out[start : start + step], threads)
+        return out
+
+    def correlate(self, R: Any, *, n_threads: int | None = None) -> npt.NDArray[Any]:
+        """Correlation of every row with every column of Φ, R Φ: for a residual r, the numbers φ_jᵀr.
+
+        Parameters
+        ----------
+        R : array-like of shape (n, m)
+        n_threads : int, optional
+            Threads to run on; None for the cores this process may use.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Dense: for many outputs, mind its size.
+        """
+        rows = _check_columns(R, "R", self.n_components, "component")
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        return self._correlate(np.require(dense, dtype=self.dtype, requirements=["C", "A"]), resolve_n_threads(n_threads))
+
+
+class _DenseCompression(Compression):
+    """Φ held column by column, as an array (K, m)."""
+
+    def _set_columns(self, columns: npt.NDArray[Any]) -> None:
+        self.n_outputs, self.n_components = columns.shape
+        self.dtype = columns.dtype
+        columns.flags.writeable = False
+        self._columns = columns
+        norms = np.sqrt(np.einsum("ji,ji->j", columns, columns, dtype=np.float64))
+        self._phi = _core.Phi.dense(columns, float(norms.max()) * (1 + 1e-9))
+
+    def toarray(self) -> npt.NDArray[Any]:
+        """Φ as a dense array of shape (m, K)."""
+        return np.ascontiguousarray(self._columns.T)
+
+    def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(n_threads, "blas"):
+            return R @ self._columns.T
+
+
+class GaussianCompression(_DenseCompression):
+    """Φ with independent entries N(0, 1/m): the paper's Assumption 1.
+
+    Parameters
+    ----------
+    n_components : int
+        Rows of Φ, m.
+    n_outputs : int
+        Columns of Φ, K.
+    seed : int, default 0
+        Same seed, same Φ: on any machine, number of threads and version of NumPy.
+    dtype : float32 or float64, default float32
+
+    Examples
+    --------
+    >>> import shore
+    >>> phi = shore.GaussianCompression(100, 5000)
+    >>> phi.toarray().shape
+    (100, 5000)
+    """
+
+    def __init__(
+        self, n_components: int, n_outputs: int, *, seed: int = 0, dtype: npt.DTypeLike = np.float32
+    ) -> None:
+        shape = _size(n_outputs, "n_outputs"), _size(n_components, "n_components")
+        self.seed = _seed(seed)
+        columns = np.empty(shape, dtype=_float_dtype(dtype))
+        _core.make_gaussian(columns, self.seed, min(resolve_n_threads(), shape[0]))
+        self._set_columns(columns)
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), (self.n_components, self.n_outputs), {"seed": self.seed, "dtype": self.dtype})
+
+    def __repr__(self) -> str:
+        return f"GaussianCompression({self.n_components}, {self.n_outputs}, seed={self.seed}, dtype={self.dtype})"
+
+
+class MatrixCompression(_DenseCompression):
+    """Any Φ that the caller brings.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (m, K)
+        Finite real numbers; float32 stays float32, all else becomes float64. It is copied.
+
+    Examples
+    --------
+    >>> import numpy as np, shore
+    >>> shore.MatrixCompression(np.eye(3)).compress([[0, 2, 0]])
+    array([[0., 2., 0.]])
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        rows = check_rows(matrix, "matrix")
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        if 0 in dense.shape:
+            raise ValueError(f"matrix must have at least one row and one column, got shape {dense.shape}")
+        dtype = np.float32 if dense.dtype == np.float32 else np.float64
+        columns = np.array(dense.T, dtype=dtype, order="C", copy=True)
+        if not np.isfinite(columns).all():
+            raise ValueError("matrix must be finite, but it holds NaN or infinity")
+        self._set_columns(columns)
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), (self.toarray(),), {})
+
+    def __repr__(self) -> str:
+        return f"MatrixCompression(<{self.n_components}x{self.n_outputs} {self.dtype}>)"
+
+
+class SparseSignCompression(Compression):
+    """Φ with a few entries ±1/√nnz in each column, at random rows with random signs.
+
+    A full pass over the outputs costs `nnz_per_output` additions per output, whatever m is, and recovery is as
+    good as with a Gaussian Φ of the same m.
+
+    Parameters
+    ----------
+    n_components : int
+        Rows of Φ, m.
+    n_outputs : int
+        Columns of Φ, K.
+    nnz_per_output : int, default 16
+        Entries in a column; more than m means m. One lies in each of that many equal segments of the rows.
+    seed : int, default 0
+        Same seed, same Φ: on any machine, number of threads and version of NumPy.
+    dtype : float32 or float64, default float32
+
+    Examples
+    --------
+    >>> import numpy as np, shore
+    >>> phi = shore.SparseSignCompression(100, 5000)
+    >>> np.unique(phi.toarray()).tolist()
+    [-0.25, 0.0, 0.25]
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        n_outputs: int,
+        *,
+        nnz_per_output: int = 16,
+        seed: int = 0,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> None:
+        self.n_components = _size(n_components, "n_components")
+        self.n_outputs = _size(n_outputs, "n_outputs")
+        self.nnz_per_output = min(_size(nnz_per_output, "nnz_per_output"), self.n_components)
+        self.seed = _seed(seed)
+        self.dtype = _float_dtype(dtype)
+        pad, size, table_dtype = _core.sign_layout(self.n_components, self.n_outputs, self.nnz_per_output)
+        tables = np.empty(size, dtype=table_dtype)
+        self._phi = _core.Phi.signs(
+            tables, self.n_components, self.n_outputs, self.nnz_per_output, pad, self.dtype == np.float64
+        )
+        _core.make_sign_tables(self._phi, tables, self.seed, resolve_n_threads())
+        tables.flags.writeable = False
+        self._tables = tables
+
+    def toarray(self) -> npt.NDArray[Any]:
+        """Φ as a dense array of shape (m, K)."""
+        rows = np.empty((self.n_outputs, self.nnz_per_output), dtype=np.int64)
+        signs = np.empty(rows.shape, dtype=np.int8)
+        _core.signs_to_rows(self._phi, rows, signs)
+        dense = np.zeros((self.n_components, self.n_outputs), dtype=self.dtype)
+        dense[rows, np.arange(self.n_outputs)[:, None]] = signs / self.dtype.type(np.sqrt(self.nnz_per_output))
+        return dense
+
+    def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
+        out = np.empty((R.shape[0], self.n_outputs), dtype=self.dtype)
+        _core.correlate_signs(self._phi, R, out, max(1, min(n_threads, R.shape[0])))
+        return out
+
+    def __reduce__(self) -> Any:
+        options = {"nnz_per_output": self.nnz_per_output, "seed": self.seed, "dtype": self.dtype}
+        return _rebuild, (type(self), (self.n_components, self.n_outputs), options)
+
+    def __repr__(self) -> str:
+        return (
+            f"SparseSignCompression({self.n_components}, {self.n_outputs}, nnz_per_output={self.nnz_per_output}, "
+            f"seed={self.seed}, dtype={self.dtype})"
+        )
+
+
+def _rebuild(kind: type[Compression], arguments: tuple[Any, ...], options: dict[str, Any]) -> Compression:
+    return kind(*arguments, **options)

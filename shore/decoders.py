@@ -1,0 +1,200 @@
+"""Stage 2: from compressed outputs b ≈ Φy back to sparse outputs y."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from shore._core import decode as _core
+from shore._core.threads import resolve_n_threads
+from shore._validation import check_rows, check_sparsity
+from shore.compression import Compression
+from shore.constraints import Constraint, feasible_set
+from shore.projection import csr_from_slots
+
+__all__ = ["DecodeInfo", "decode"]
+
+# Rows are converted, if need be, and decoded in blocks of about this size; Ctrl-C is heard between them.
+_BLOCK_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class DecodeInfo:
+    """What decoding did, row by row: arrays of length n.
+
+    Attributes
+    ----------
+    n_iter : ndarray of int64
+        Steps taken (after the last restart, if the row had to be restarted).
+    converged : ndarray of bool
+        Whether the stopping rule was met before `max_iter` ended the row.
+    residual : ndarray of float64
+        ‖Φv - b‖₂ of the result.
+    step : ndarray of float64
+        The step size: the one asked for, halved for every time the row had diverged.
+    full_passes : ndarray of int64
+        How often all K outputs were looked at.
+    """
+
+    n_iter: npt.NDArray[np.int64]
+    converged: npt.NDArray[np.bool_]
+    residual: npt.NDArray[np.float64]
+    step: npt.NDArray[np.float64]
+    full_passes: npt.NDArray[np.int64]
+
+
+def _check_number(value: Any, name: str, accepted: str, low: float, *, inclusive: bool) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be {accepted}, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number) or number < low or (number == low and not inclusive):
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    return number
+
+
+def _check_max_iter(value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"max_iter must be a positive integer, got {value!r} of type {type(value).__name__}") from None
+    if isinstance(value, bool) or number < 1:
+        raise ValueError(f"max_iter must be a positive integer, got {value!r}")
+    return number
+
+
+def _check_method(method: Any) -> None:
+    if method != "pgd":
+        raise ValueError(f"method must be 'pgd', got {method!r}")
+
+
+@overload
+def decode(
+    B: Any, compression: Compression, sparsity: int, *, return_info: Literal[False] = ..., **options: Any
+) -> sparse.csr_array: ...
+@overload
+def decode(
+    B: Any, compression: Compression, sparsity: int, *, return_info: Literal[True], **options: Any
+) -> tuple[sparse.csr_array, DecodeInfo]: ...
+def decode(
+    B: Any,
+    compression: Compression,
+    sparsity: int,
+    *,
+    method: str = "pgd",
+    constraint: Constraint = "real",
+    step: float = 0.9,
+    max_iter: int = 60,
+    tol: float = 1e-3,
+    allowed: Any = None,
+    denied: Any = None,
+    n_threads: int | None = None,
+    check_input: bool = True,
+    return_info: bool = False,
+) -> Any:
+    """Sparse outputs y with Φy ≈ b, for every row b of B.
+
+    Projected gradient descent (Algorithm 2 of the paper): from v = 0,
+
+        v ← Π(v - step·Φᵀ(Φv - b)),
+
+    Π being the projection of `shore.project`, until t ≥ 2 and ‖v⁽ᵗ⁾ - v⁽ᵗ⁻²⁾‖₂ ≤ tol·(0.01 + ‖v⁽ᵗ⁾‖₂), or for
+    `max_iter` steps. Every row stops by itself, and its result does not depend on the other rows, their order,
+    their number or the number of threads. A row whose residual passes 10·‖b‖₂ has diverged: it starts again with
+    half the step.
+
+    Parameters
+    ----------
+    B : array-like of shape (n, m)
+        Compressed outputs; converted to the dtype of the compression.
+    compression : GaussianCompression, SparseSignCompression or MatrixCompression
+        Φ.
+    sparsity : int
+        Non-zeros of a result at most, s. More than K means all.
+    method : {'pgd'}, default 'pgd'
+    constraint : {'real', 'nonneg', 'binary'} or Box or Simplex, default 'real'
+        The feasible set F.
+    step : float, default 0.9
+        The step size η. Theory asks for 1/(2 - 2δ) < η < 1.
+    max_iter : int, default 60
+    tol : float, default 1e-3
+        0 runs Algorithm 1: exactly `max_iter` steps.
+    allowed, denied : 1-D array of indices or booleans, or sparse matrix of shape (n, K), optional
+        The only outputs that a result may use, and those that it may not: for all rows, or the non-zeros of a
+        sparse matrix for each row.
+    n_threads : int, optional
+        Threads to run on; None for the cores this process may use.
+    check_input : bool, default True
+        Refuse NaN and infinity in B. Without the look such rows come out empty.
+    return_info : bool, default False
+
+    Returns
+    -------
+    csr_array of shape (n, K)
+        In canonical form.
+    DecodeInfo
+        Only with ``return_info=True``.
+
+    Examples
+    --------
+    >>> import numpy as np, shore
+    >>> phi = shore.SparseSignCompression(100, 5000)
+    >>> y = np.zeros((1, 5000))
+    >>> y[0, [3, 14, 1592]] = 1.0, 2.0, 3.0
+    >>> found, info = shore.decode(phi.compress(y), phi, 3, constraint="nonneg", return_info=True)
+    >>> found.indices.tolist(), found.data.round(2).tolist()
+    ([3, 14, 1592], [1.0, 2.0, 3.0])
+    >>> bool(info.converged[0])
+    True
+    """
+    if not isinstance(compression, Compression):
+        raise TypeError(
+            "compression must be a GaussianCompression, SparseSignCompression or MatrixCompression, got "
+            f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
+        )
+    _check_method(method)
+    rows = check_rows(B, "B")
+    n, m = rows.shape
+    if m != compression.n_components:
+        raise ValueError(f"B must have {compression.n_components} columns, one per component, got shape {rows.shape}")
+    n_outputs, dtype = compression.n_outputs, compression.dtype
+    slots = check_sparsity(sparsity, n_outputs)
+    feasible = feasible_set(constraint, allowed, denied, (n, n_outputs), dtype)
+    step = _check_number(step, "step", "a positive number", 0, inclusive=False)
+    tol = _check_number(tol, "tol", "a non-negative number", 0, inclusive=True)
+    max_iter = _check_max_iter(max_iter)
+    threads = resolve_n_threads(n_threads)
+
+    index = np.empty((n, slots), dtype=np.int64)
+    value = np.empty((n, slots), dtype=dtype)
+    count = np.zeros(n, dtype=np.int64)
+    outcome = np.zeros(n, dtype=_core.OUTCOME)
+    step_rows = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
+    for start in range(0, n, step_rows):
+        here = slice(start, min(n, start + step_rows))
+        block = rows[here].toarray() if sparse.issparse(rows) else rows[here]
+        with np.errstate(over="ignore"):
+            block = np.require(block, dtype=dtype, requirements=["C", "A"])
+        if check_input and not np.isfinite(block).all():
+            row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
+            raise ValueError(f"B must be finite, but row {row} holds NaN or infinity")
+        _core.decode_pgd(
+            block, compression._phi, feasible, start, step, max_iter, tol,
+            index[here], value[here], count[here], outcome[here].view(np.uint8), min(threads, len(block)),
+        )  # fmt: skip
+    result = csr_from_slots(index, value, count, n_outputs)
+    if not return_info:
+        return result
+    return result, DecodeInfo(
+        n_iter=outcome["n_iter"].copy(),
+        converged=outcome["converged"].astype(np.bool_),
+        residual=outcome["residual"].copy(),
+        step=outcome["step"].copy(),
+        full_passes=outcome["full_passes"].copy(),
+    )
