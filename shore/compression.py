@@ -139,7 +139,7 @@ class _DenseCompression(Compression):
         columns.flags.writeable = False
         self._columns = columns
         norms = np.sqrt(np.einsum("ji,ji->j", columns, columns, dtype=np.float64))
-        self._phi = _core.Phi.dense(columns, float(norms.max()) * (1 + 1e-9))
+        self._phi = _core.Phi.dense(columns, float(norms.max()) * (1 + 1e-9), resolve_n_threads())
 
     def toarray(self) -> npt.NDArray[Any]:
         """Φ as a dense array of shape (m, K)."""

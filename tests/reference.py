@@ -105,3 +105,65 @@ def assert_same_rows(actual, expected, *, rtol, atol=0.0, tie_rtol=None):
         only_a, only_e = np.sort(np.abs(a[(a != 0) & ~both])), np.sort(np.abs(e[(e != 0) & ~both]))
         assert only_a.size == only_e.size, f"row {i}: {np.flatnonzero(a)} against {np.flatnonzero(e)}"
         np.testing.assert_allclose(only_a, only_e, rtol=tie_rtol, atol=atol, err_msg=f"row {i}: not a tie")
+
+
+def project_row_float(v, sparsity, constraint="real", permitted=None):
+    """The same as project_row in float64: for long rows, where exact arithmetic takes too long."""
+    if isinstance(constraint, shore.Simplex):
+        key, floor = v, -np.inf
+    elif constraint == "real":
+        key, floor = np.abs(v), 0.0
+    elif isinstance(constraint, shore.Box):
+        key, floor = v**2 - (v - np.clip(v, constraint.low, constraint.high)) ** 2, 0.0
+    else:
+        key, floor = v, {"nonneg": 0.0, "binary": 0.5}[constraint]
+    outputs = np.arange(v.size) if permitted is None else np.flatnonzero(permitted)
+    best = outputs[np.lexsort((outputs, -key[outputs]))[:sparsity]]
+    best = best[key[best] > floor]
+    result = np.zeros(v.size)
+    if isinstance(constraint, shore.Simplex):
+        ranked = np.sort(v[best])[::-1]
+        thresholds = (np.cumsum(ranked) - constraint.total) / np.arange(1, best.size + 1)
+        theta = thresholds[np.flatnonzero(ranked > thresholds)[-1]]
+        result[best] = np.maximum(v[best] - theta, 0)
+    elif constraint == "binary":
+        result[best] = 1
+    elif isinstance(constraint, shore.Box):
+        result[best] = np.clip(v[best], constraint.low, constraint.high)
+    else:
+        result[best] = v[best]
+    return result
+
+
+def decode_row(b, Phi, sparsity, *, constraint="real", step=0.9, max_iter=60, tol=1e-3, permitted=None):
+    """Algorithm 2 (Algorithm 1 with tol=0) with the divergence rule, in float64. Returns v, n_iter, step."""
+    b, Phi = np.asarray(b, dtype=np.float64), np.asarray(Phi, dtype=np.float64)
+    limit = 10 * np.linalg.norm(b)
+    if isinstance(constraint, shore.Simplex):
+        limit = max(limit, 10 * constraint.total * np.linalg.norm(Phi, axis=0).max())
+    while True:
+        history = [np.zeros(Phi.shape[1])]
+        for t in range(1, max_iter + 1):
+            v = history[-1]
+            with np.errstate(over="ignore", invalid="ignore"):
+                v = project_row_float(v - step * Phi.T @ (Phi @ v - b), sparsity, constraint, permitted)
+                if not np.linalg.norm(Phi @ v - b) <= limit:
+                    break
+            history.append(v)
+            if tol > 0 and t >= 2 and np.linalg.norm(v - history[-3]) <= tol * (0.01 + np.linalg.norm(v)):
+                return v, t, step
+        else:
+            return v, max_iter, step
+        step /= 2
+
+
+def decode(B, Phi, sparsity, *, permitted=None, **options):
+    """Every row; the results and numbers of iterations."""
+    B = np.asarray(B)
+    if permitted is not None:
+        permitted = np.broadcast_to(permitted, (B.shape[0], Phi.shape[1]))
+    rows = [
+        decode_row(b, Phi, sparsity, permitted=None if permitted is None else permitted[i], **options)
+        for i, b in enumerate(B)
+    ]
+    return np.array([v for v, _, _ in rows]), np.array([t for _, t, _ in rows]), np.array([s for _, _, s in rows])

@@ -30,6 +30,13 @@ typedef struct {
     const int64_t *starts; /* (nnz + 1,) first rows of the segments */
     double scale;
     double max_norm; /* of a column, an upper bound */
+    /* Dense, for coarse passes: column j is about coarse_scale[j] times the integers coarse[j · coarse_stride …].
+     * NULL where the machine has no use for it. */
+    const int8_t *coarse;
+    int64_t coarse_stride;       /* a multiple of 4, zeros behind row m */
+    const float *coarse_scale;
+    const int32_t *coarse_offset; /* -128 times the sum of the column's integers */
+    double coarse_error;          /* the largest norm of a column minus its coarse copy, an upper bound */
     int64_t n_terms; /* in the sum φ_jᵀr: what its rounding error grows with */
 } shore_compression;
 

@@ -1,3 +1,5 @@
+from libc.stdint cimport int8_t, int32_t
+
 from shore._core._typedefs cimport int64_t
 
 
@@ -18,6 +20,11 @@ cdef extern from "compression.h" nogil:
         const int64_t *starts
         double scale
         double max_norm
+        const int8_t *coarse
+        int64_t coarse_stride
+        const float *coarse_scale
+        const int32_t *coarse_offset
+        double coarse_error
         int64_t n_terms
     int64_t shore_signed_size(const shore_compression *phi) noexcept
     int64_t shore_place(const shore_compression *phi, int64_t j, int64_t k) noexcept
@@ -29,3 +36,4 @@ cdef class Phi:
     cdef readonly bint is_double
     cdef object owner
     cdef object starts_owner
+    cdef object coarse_owner

@@ -8,8 +8,15 @@ from shore._core.runtime cimport simd_level
 
 import numpy as np
 
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, uint16_t, uint32_t, uint64_t
 
+
+cdef extern from "simd.h" nogil:
+    int SHORE_AVX512
+
+# Sums of that many products of 8 bits stay within 32 bits.
+cdef enum:
+    MAX_COARSE_COMPONENTS = 60000
 
 cdef extern from "compression_tables.h" nogil:
     void shore_gaussian_column(uint64_t, int64_t, int64_t, double, double *) noexcept
@@ -22,6 +29,10 @@ cdef extern from "compression_tables.h" nogil:
     ctypedef void (*correlate_double_fn)(const shore_compression *, const double *, double *, double *) noexcept
     compress_float_fn *shore_compress_row_float
     compress_double_fn *shore_compress_row_double
+    ctypedef double (*coarse_float_fn)(const float *, int64_t, int8_t *, float *, int32_t *) noexcept
+    ctypedef double (*coarse_double_fn)(const double *, int64_t, int8_t *, float *, int32_t *) noexcept
+    coarse_float_fn *shore_coarse_column_float
+    coarse_double_fn *shore_coarse_column_double
     correlate_float_fn *shore_correlate_row_float
     correlate_double_fn *shore_correlate_row_double
 
@@ -30,7 +41,7 @@ cdef class Phi:
     """A compression as the kernels read it; keeps the arrays that it points into alive."""
 
     @staticmethod
-    def dense(const real_t[:, ::1] columns, double max_norm):
+    def dense(const real_t[:, ::1] columns, double max_norm, int n_threads):
         """From the columns of Φ, an array (K, m)."""
         cdef Phi phi = Phi.__new__(Phi)
         phi.owner = columns
@@ -41,6 +52,8 @@ cdef class Phi:
         phi.c.nnz = phi.c.n_terms = phi.c.n_components
         phi.c.max_norm = max_norm
         phi.c.scale = 1.0
+        if simd_level() == SHORE_AVX512 and phi.c.n_components <= MAX_COARSE_COMPONENTS:
+            _add_coarse_copy(phi, columns, n_threads)
         return phi
 
     @staticmethod
@@ -72,6 +85,31 @@ cdef class Phi:
         return phi
 
 
+cdef _add_coarse_copy(Phi phi, const real_t[:, ::1] columns, int n_threads):
+    """The columns in 8 bits, for coarse passes."""
+    cdef int64_t n_outputs = columns.shape[0], m = columns.shape[1], j, stride = (m + 3) // 4 * 4
+    cdef int8_t[:, ::1] coarse = np.zeros((n_outputs, stride), dtype=np.int8)
+    cdef float[::1] scale = np.empty(n_outputs, dtype=np.float32)
+    cdef int32_t[::1] offset = np.empty(n_outputs, dtype=np.int32)
+    cdef double[::1] lost = np.empty(n_outputs)
+    cdef int level = simd_level()
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for j in prange(n_outputs, schedule="static"):
+            if real_t is float:
+                lost[j] = shore_coarse_column_float[level](&columns[j, 0], m, &coarse[j, 0], &scale[j], &offset[j])
+            else:
+                lost[j] = shore_coarse_column_double[level](&columns[j, 0], m, &coarse[j, 0], &scale[j], &offset[j])
+    error = float(np.max(lost)) * (1 + 1e-9)
+    # Columns so small or so large that their scale leaves the range of float stay without.
+    if np.isfinite(scale).all() and (np.asarray(scale) >= 1e-30).all() and (np.asarray(scale) <= 1e30).all():
+        phi.coarse_owner = (coarse, scale, offset)
+        phi.c.coarse = &coarse[0, 0]
+        phi.c.coarse_stride = stride
+        phi.c.coarse_scale = &scale[0]
+        phi.c.coarse_offset = &offset[0]
+        phi.c.coarse_error = error
+
+
 def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads):
     """Fill the columns of Φ, an array (K, m), with i.i.d. N(0, 1/m)."""  # OUT columns
     cdef int64_t n_outputs = columns.shape[0], m = columns.shape[1], i, j
@@ -88,10 +126,10 @@ def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads):
 
 def sign_layout(int64_t n_components, int64_t n_outputs, int64_t nnz):
     """The pad of a segment, and the shape and dtype of the tables."""
-    longest = -(-n_components // nnz)
+    longest = (n_components + nnz - 1) // nnz
     pad = max(32, 1 << (longest - 1).bit_length())
     dtype = np.uint16 if nnz * 2 * pad <= 1 << 16 else np.uint32
-    return pad, -(-n_outputs // SHORE_TILE) * nnz * SHORE_TILE, dtype
+    return pad, (n_outputs + SHORE_TILE - 1) // SHORE_TILE * nnz * SHORE_TILE, dtype
 
 
 def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):

@@ -21,6 +21,25 @@ static void NAME(shore_compress_row)(const shore_compression *phi, const REAL *v
     }
 }
 
+/* A column in 8 bits: φ ≈ *scale · out. Returns ‖φ - *scale · out‖₂. */
+static double NAME(shore_coarse_column)(const REAL *column, int64_t m, int8_t *out, float *scale, int32_t *offset) {
+    double largest = 0, lost = 0;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < m; i++) largest = fmax(largest, fabs((double)column[i]));
+    *scale = (float)(largest / 127);
+    const double unit = *scale;
+    for (int64_t i = 0; i < m; i++) {
+        double q = unit > 0 ? rint((double)column[i] / unit) : 0;
+        q = q > 127 ? 127 : q < -127 ? -127 : q;
+        const double rest = (double)column[i] - q * unit;
+        lost += rest * rest;
+        out[i] = (int8_t)q;
+        sum += (int32_t)q;
+    }
+    *offset = -128 * sum;
+    return sqrt(lost);
+}
+
 /* out := Φᵀr for sparse signs; `signed_r` is room for the signed residual */
 static void NAME(shore_correlate_row)(const shore_compression *phi, const REAL *r, REAL *signed_r, REAL *out) {
     for (int64_t k = 0; k < phi->nnz; k++) {

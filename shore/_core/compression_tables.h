@@ -42,6 +42,9 @@ static void shore_sign_tile(uint64_t seed, int64_t tile, const shore_compression
     typedef void (*shore_compress_row_##REAL##_fn)(const shore_compression *, const REAL *, const void *, int, \
                                                    int64_t, REAL *);                                          \
     typedef void (*shore_correlate_row_##REAL##_fn)(const shore_compression *, const REAL *, REAL *, REAL *); \
+    typedef double (*shore_coarse_column_##REAL##_fn)(const REAL *, int64_t, int8_t *, float *, int32_t *);    \
+    static const shore_coarse_column_##REAL##_fn shore_coarse_column_##REAL[] =                               \
+        SHORE_TABLE(shore_coarse_column, REAL);                                                               \
     static const shore_compress_row_##REAL##_fn shore_compress_row_##REAL[] =                                 \
         SHORE_TABLE(shore_compress_row, REAL);                                                                \
     static const shore_correlate_row_##REAL##_fn shore_correlate_row_##REAL[] =                               \

@@ -10,10 +10,12 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SHORE_INLINE static inline __attribute__((always_inline))
+#define SHORE_NOINLINE __attribute__((noinline))
 #define SHORE_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define shore_lowest_bit(bits) __builtin_ctz(bits)
 #else
 #define SHORE_INLINE static inline
+#define SHORE_NOINLINE
 #define SHORE_UNLIKELY(x) (x)
 static inline int shore_lowest_bit(unsigned bits) {
     int bit = 0;
@@ -54,7 +56,10 @@ typedef struct {
     int64_t converged;
 } shore_decode_outcome;
 
-/* Outputs that a pass noted for a row, for the certificate; more than this and the row goes without. */
+/* What a coarse pass finds for a row offers exactly in lots of this size. */
+#define SHORE_RESOLVE 32
+
+/* Outputs that a pass may note for a row, for the certificate; more than this and the row goes without. */
 static inline int64_t shore_note_capacity(int64_t sparsity) { return 256 + 8 * sparsity; }
 
 static inline size_t shore_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }

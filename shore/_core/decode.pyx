@@ -86,7 +86,7 @@ def decode_pgd(
         lanes = shore_decode_lanes_float[level](&phi.c)
     else:
         lanes = shore_decode_lanes_double[level](&phi.c)
-    options.max_rows = max(1, min(lanes, max_rows if max_rows > 0 else -(-n // n_threads)))
+    options.max_rows = max(1, min(lanes, max_rows if max_rows > 0 else (n + n_threads - 1) // n_threads))
     if real_t is float:
         workspace_bytes = shore_decode_bytes_float[level](&options)
     else:

@@ -4,13 +4,22 @@
  * for as long as it can; rows that are done leave and new ones take their place, so no row waits for another.
  */
 #include "vector.h"
+#include "coarse_vector.h"
 #define V_SIZE(x) ((x) < 0 ? -(x) : (x))
 #include "row_state.h"
 #include "full_pass.h"
 
 /* Rows that a thread has in work at most. */
 static int64_t NAME(shore_decode_lanes)(const shore_compression *phi) {
-    return phi->kind == SHORE_DENSE ? DENSE_VECTORS * V_LANES : SIGN_LANES;
+    if (phi->kind == SHORE_SIGNS) return SIGN_LANES;
+    return DENSE_VECTORS * (phi->coarse && COARSE_LANES ? COARSE_LANES : V_LANES);
+}
+
+/* Bytes of a pass's block of residuals. */
+static size_t NAME(block_bytes)(const shore_compression *phi) {
+    if (phi->kind == SHORE_SIGNS) return (size_t)shore_signed_size(phi) * SIGN_LANES * sizeof(int16_t);
+    if (phi->coarse && COARSE_LANES) return (size_t)phi->coarse_stride * DENSE_VECTORS * COARSE_LANES;
+    return (size_t)phi->n_components * DENSE_VECTORS * V_LANES * sizeof(REAL);
 }
 
 /* Hands out pieces of a workspace; counts them if there is none yet. */
@@ -20,17 +29,21 @@ static void *NAME(piece)(char *workspace, size_t *used, size_t bytes) {
     return start;
 }
 
-static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME(row_state) **rows, REAL **block) {
+static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME(row_state) **rows, void **block,
+                            int16_t **scratch) {
     const shore_compression *phi = o->phi;
-    const size_t size = (size_t)NAME(residual_size)(phi), s = (size_t)o->sparsity;
+    const size_t m = (size_t)phi->n_components, s = (size_t)o->sparsity;
+    const size_t n_signed = phi->kind == SHORE_SIGNS ? (size_t)shore_signed_size(phi) : 0;
     const size_t notes = (size_t)shore_note_capacity(o->sparsity), n_rows = (size_t)o->max_rows;
     size_t used = 0;
     *rows = NAME(piece)(workspace, &used, n_rows * sizeof(NAME(row_state)));
-    *block = NAME(piece)(workspace, &used, size * (size_t)NAME(shore_decode_lanes)(phi) * sizeof(REAL));
+    *block = NAME(piece)(workspace, &used, NAME(block_bytes)(phi));
+    *scratch = NAME(piece)(workspace, &used, m * sizeof(int16_t));
     for (size_t i = 0; i < n_rows; i++) {
         NAME(row_state) row = {0};
-        row.r = NAME(piece)(workspace, &used, size * sizeof(REAL));
-        row.r_noted = NAME(piece)(workspace, &used, size * sizeof(REAL));
+        row.r = NAME(piece)(workspace, &used, m * sizeof(REAL));
+        row.r_noted = NAME(piece)(workspace, &used, m * sizeof(REAL));
+        row.r_signed = NAME(piece)(workspace, &used, n_signed * sizeof(REAL));
         NAME(sparse_vector) *vectors[3] = {&row.v, &row.v_1, &row.v_2};
         for (int k = 0; k < 3; k++) {
             vectors[k]->index = NAME(piece)(workspace, &used, s * sizeof(int64_t));
@@ -38,10 +51,10 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
         }
         row.top.entries = NAME(piece)(workspace, &used, s * sizeof(shore_entry));
         row.top.capacity = o->sparsity;
-        row.noted = NAME(piece)(workspace, &used, notes * sizeof(int64_t));
-        row.noted_g = NAME(piece)(workspace, &used, notes * sizeof(REAL));
-        row.asked = NAME(piece)(workspace, &used, (s + notes) * sizeof(int64_t));
-        row.answer = NAME(piece)(workspace, &used, (s + notes) * sizeof(REAL));
+        row.noted = NAME(piece)(workspace, &used, (notes + s) * sizeof(int64_t));
+        row.noted_g = NAME(piece)(workspace, &used, (notes + s) * sizeof(double));
+        row.asked = NAME(piece)(workspace, &used, (notes + 2 * s) * sizeof(int64_t));
+        row.answer = NAME(piece)(workspace, &used, (notes + 2 * s) * sizeof(REAL));
         if (workspace) (*rows)[i] = row;
     }
     return used;
@@ -50,8 +63,9 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
 /* Bytes of workspace for one thread, to be given zeroed. */
 static size_t NAME(shore_decode_bytes)(const shore_decode_options *o) {
     NAME(row_state) *rows;
-    REAL *block;
-    return NAME(lay_out)(o, NULL, &rows, &block);
+    void *block;
+    int16_t *scratch;
+    return NAME(lay_out)(o, NULL, &rows, &block, &scratch);
 }
 
 static void NAME(finish)(const NAME(row_state) *s, int64_t sparsity, int64_t *index, REAL *value, int64_t *count,
@@ -78,7 +92,7 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
     NAME(row_state) *states;
     NAME(row_state) *rows[MAX_LANES];
     NAME(pass) pass = {.options = o, .rows = rows, .n_outputs = o->phi->n_outputs};
-    NAME(lay_out)(o, workspace, &states, &pass.block);
+    NAME(lay_out)(o, workspace, &states, &pass.block, &pass.scratch);
     for (int64_t i = 0; i < o->max_rows; i++) rows[i] = &states[i];
     if (one_permit && permits->list && permits->list_allows) { /* all rows visit the same few outputs */
         pass.list = permits->list;
@@ -120,5 +134,6 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
 #undef SIGN_LANES
 #undef SIGN_VECTORS
 #undef MAX_LANES
+#undef COARSE_LANES
 #undef V_SIZE
 #include "vector_end.h"

@@ -55,10 +55,10 @@
 #define SHORE_LEVEL SHORE_AVX512
 #define SHORE_LEVEL_TAG avx512
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,f16c,avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC target("avx2,fma,bmi,bmi2,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #endif
 #include "both_dtypes.h"
 #ifdef __clang__

@@ -38,7 +38,7 @@ cdef extern from "projection.h" nogil:
 
 def _workspace(int n_threads, int64_t capacity):
     """Room for the best entries of one row, for every thread; rows start on cache lines of their own."""
-    return np.empty((n_threads, -(-capacity * sizeof(shore_entry) // 64) * 64), dtype=np.uint8)
+    return np.empty((n_threads, (capacity * sizeof(shore_entry) + 63) // 64 * 64), dtype=np.uint8)
 
 
 def project_dense(

@@ -19,29 +19,25 @@ typedef struct {
     int64_t row;
     const REAL *b;        /* (m,) */
     shore_support permit; /* outputs this row may use */
-    REAL *r;              /* (m,) b - Φv, or for sparse signs the signed residual */
+    REAL *r;              /* (m,) b - Φv */
+    REAL *r_signed;       /* the same for sparse signs, in the layout of compression.h */
     REAL *r_noted;        /* r at the last pass that noted */
     NAME(sparse_vector) v, v_1, v_2; /* v⁽ᵗ⁾ and the two before */
     shore_topk top;       /* the best offers of this iteration */
-    int64_t *noted;       /* outputs with φ_jᵀr_noted > beta */
-    REAL *noted_g;
-    int64_t n_noted;
+    int64_t *noted; /* outputs that a pass found: afterwards, all with φ_jᵀr_noted > beta */
+    double *noted_g;
+    int64_t n_noted, n_exact; /* the first n_exact have exact numbers, the others a coarse pass's */
     int64_t *asked; /* outputs whose φ_jᵀr is wanted, and the answers */
     REAL *answer;
-    double beta;
-    int noting, certifying;
-    REAL limit; /* in a pass: a number φ_jᵀr that is not above this (in size) is of no interest */
+    double beta, limit; /* in a pass: a number φ_jᵀr that is not above the limit (in size) is of no interest */
+    double error;       /* of the numbers of a coarse pass */
+    int noting, certifying, failed;
     double step, norm_b, norm_r, norm_r_noted, divergence;
     int64_t n_iter, full_passes, halvings;
     int converged;
 } NAME(row_state);
 
 /* ---------------------------------------------------------------- φ_jᵀr */
-
-/* The signed residual of sparse signs and the plain one differ in layout only. */
-SHORE_INLINE int64_t NAME(residual_size)(const shore_compression *phi) {
-    return phi->kind == SHORE_SIGNS ? shore_signed_size(phi) : phi->n_components;
-}
 
 SHORE_INLINE REAL NAME(signs_dot)(const shore_compression *phi, int64_t j, const REAL *r) {
     REAL sum = r[shore_place(phi, j, 0)];
@@ -64,12 +60,12 @@ static void NAME(dense_dots)(const shore_compression *phi, const int64_t *j, int
 }
 
 /* out := φ_jᵀr for the listed outputs */
-static void NAME(dots)(const shore_compression *phi, const int64_t *j, int64_t n, const REAL *r, REAL *out) {
+static void NAME(dots)(const shore_compression *phi, const int64_t *j, int64_t n, const NAME(row_state) *s, REAL *out) {
     if (phi->kind == SHORE_DENSE) {
-        NAME(dense_dots)(phi, j, n, r, out);
+        NAME(dense_dots)(phi, j, n, s->r, out);
         return;
     }
-    for (int64_t o = 0; o < n; o++) out[o] = NAME(signs_dot)(phi, j[o], r);
+    for (int64_t o = 0; o < n; o++) out[o] = NAME(signs_dot)(phi, j[o], s->r_signed);
 }
 
 /* ---------------------------------------------------------------- norms, in double, in one fixed order */
@@ -98,63 +94,86 @@ static double NAME(distance)(const REAL *x, const REAL *y, int64_t n) {
     return sqrt(((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7])));
 }
 
-/* The signed residual holds every number twice. */
-SHORE_INLINE double NAME(residual_scale)(const shore_compression *phi) {
-    return phi->kind == SHORE_SIGNS ? 0.70710678118654752 : 1.0;
-}
-
 /* ---------------------------------------------------------------- the residual */
 
+/* r := b */
 static void NAME(load_b)(const shore_compression *phi, NAME(row_state) *s) {
-    if (phi->kind == SHORE_DENSE) {
-        memcpy(s->r, s->b, sizeof(REAL) * (size_t)phi->n_components);
-        return;
-    }
+    memcpy(s->r, s->b, sizeof(REAL) * (size_t)phi->n_components);
+    if (phi->kind == SHORE_DENSE) return;
     for (int64_t k = 0; k < phi->nnz; k++) {
-        REAL *plus = s->r + k * 2 * phi->pad, *minus = plus + phi->pad;
-        const int64_t first = phi->starts[k], size = phi->starts[k + 1] - first;
+        const REAL *b = s->b + phi->starts[k];
+        REAL *plus = s->r_signed + (k << phi->shift), *minus = plus + phi->pad;
+        const int64_t size = phi->starts[k + 1] - phi->starts[k];
         for (int64_t i = 0; i < size; i++) {
-            plus[i] = s->b[first + i];
-            minus[i] = -s->b[first + i];
+            plus[i] = b[i];
+            minus[i] = -b[i];
         }
     }
 }
 
 #define SHORE_STRIP 64
 
-/* r := b - Φv */
-static void NAME(set_residual)(const shore_compression *phi, NAME(row_state) *s) {
+static void NAME(set_residual_dense)(const shore_compression *phi, NAME(row_state) *s) {
     const int64_t m = phi->n_components;
-    if (phi->kind == SHORE_DENSE) {
-        const REAL *columns = phi->columns;
-        for (int64_t start = 0; start < m; start += SHORE_STRIP) {
-            const int64_t size = start + SHORE_STRIP < m ? SHORE_STRIP : m - start;
-            double sum[SHORE_STRIP];
-            for (int64_t i = 0; i < size; i++) sum[i] = s->b[start + i];
-            for (int64_t e = 0; e < s->v.size; e++) {
-                const REAL *column = columns + s->v.index[e] * m + start;
-                const double value = s->v.value[e];
-                for (int64_t i = 0; i < size; i++) sum[i] -= (double)column[i] * value;
-            }
-            for (int64_t i = 0; i < size; i++) s->r[start + i] = (REAL)sum[i];
-        }
-    } else {
-        NAME(load_b)(phi, s);
+    const REAL *columns = phi->columns;
+    for (int64_t start = 0; start < m; start += SHORE_STRIP) {
+        const int64_t size = start + SHORE_STRIP < m ? SHORE_STRIP : m - start;
+        double sum[SHORE_STRIP];
+        for (int64_t i = 0; i < size; i++) sum[i] = s->b[start + i];
         for (int64_t e = 0; e < s->v.size; e++) {
-            const double value = s->v.value[e] * phi->scale;
-            for (int64_t k = 0; k < phi->nnz; k++) {
-                /* the place of the entry's own sign holds sign·r: minus value there, plus at its mirror */
-                const int64_t place = shore_place(phi, s->v.index[e], k), mirror = place ^ phi->pad;
-                const REAL moved = (REAL)((double)s->r[place] - value);
-                s->r[place] = moved;
-                s->r[mirror] = -moved;
-            }
+            const REAL *column = columns + s->v.index[e] * m + start;
+            const double value = s->v.value[e];
+            for (int64_t i = 0; i < size; i++) sum[i] -= (double)column[i] * value;
         }
+        for (int64_t i = 0; i < size; i++) s->r[start + i] = (REAL)sum[i];
     }
-    s->norm_r = NAME(norm)(s->r, NAME(residual_size)(phi)) * NAME(residual_scale)(phi);
 }
 
 #undef SHORE_STRIP
+
+/* Column j of sparse signs: r := b in its rows, or r := r - value there, by the sign of the entry. */
+SHORE_INLINE void NAME(touch_rows)(const shore_compression *phi, NAME(row_state) *s, int64_t j, double value,
+                                   const int reset, const int wide) {
+    const int64_t nnz = phi->nnz, pad = phi->pad, *starts = phi->starts;
+    const int64_t first = j / SHORE_TILE * nnz * SHORE_TILE + j % SHORE_TILE;
+    const uint16_t *narrow_tables = (const uint16_t *)phi->tables + first;
+    const uint32_t *wide_tables = (const uint32_t *)phi->tables + first;
+    const REAL *b = s->b;
+    REAL *r = s->r, *plus = s->r_signed, *minus = s->r_signed + pad;
+    for (int64_t k = 0; k < nnz; k++) {
+        const int64_t place = wide ? (int64_t)wide_tables[k * SHORE_TILE] : (int64_t)narrow_tables[k * SHORE_TILE];
+        const int64_t row = starts[k] + (place & (pad - 1)), at = place & ~pad;
+        const REAL moved = reset ? b[row] : (REAL)((double)r[row] - (place & pad ? -value : value));
+        r[row] = moved;
+        plus[at] = moved;
+        minus[at] = -moved;
+    }
+}
+
+/* r differs from b only in the rows that the columns of the support touch. */
+static void NAME(set_residual_signs)(const shore_compression *phi, NAME(row_state) *s) {
+    for (int64_t e = 0; e < s->v_1.size; e++)
+        if (phi->wide)
+            NAME(touch_rows)(phi, s, s->v_1.index[e], 0, 1, 1);
+        else
+            NAME(touch_rows)(phi, s, s->v_1.index[e], 0, 1, 0);
+    for (int64_t e = 0; e < s->v.size; e++) {
+        const double value = s->v.value[e] * phi->scale;
+        if (phi->wide)
+            NAME(touch_rows)(phi, s, s->v.index[e], value, 0, 1);
+        else
+            NAME(touch_rows)(phi, s, s->v.index[e], value, 0, 0);
+    }
+}
+
+/* r := b - Φv, where before it was b - Φv_1 */
+static void NAME(set_residual)(const shore_compression *phi, NAME(row_state) *s) {
+    if (phi->kind == SHORE_DENSE)
+        NAME(set_residual_dense)(phi, s);
+    else
+        NAME(set_residual_signs)(phi, s);
+    s->norm_r = NAME(norm)(s->r, phi->n_components);
+}
 
 /* ---------------------------------------------------------------- offers */
 
@@ -170,65 +189,53 @@ SHORE_INLINE int NAME(in_support)(const NAME(row_state) *s, int64_t j) {
     return low < s->v.size && s->v.index[low] == j;
 }
 
-SHORE_INLINE REAL NAME(below)(double x) {
-    /* a REAL that is surely not above x·(1 - a few roundings) */
-    const double eps = REAL_BITS == 32 ? 0x1p-21 : 0x1p-50, tiny = REAL_BITS == 32 ? 0x1p-148 : 0x1p-1073;
-    return (REAL)(x - fabs(x) * eps - tiny);
-}
-
-/* What a pass compares φ_jᵀr with: half of the s-th best offer where it notes, else that offer itself. */
+/* What a pass looks for: numbers above half of what the s-th best offer takes where it notes, else above that. */
 static void NAME(set_limit)(NAME(row_state) *s) {
     const double threshold = shore_topk_threshold(&s->top) / s->step;
-    if (s->noting) {
-        s->beta = threshold > 0 ? 0.5 * threshold : threshold;
-        s->limit = NAME(below)(s->beta);
-    } else {
-        s->limit = NAME(below)(threshold);
-    }
+    s->beta = s->noting && threshold > 0 ? 0.5 * threshold : threshold;
+    s->limit = s->beta - fabs(s->beta) * 1e-12 - s->error;
 }
 
-/* The s-th best offer has risen: what was noted below the new half goes, and if too much stays, all goes. */
-static void NAME(thin_notes)(NAME(row_state) *s, int absolute, int64_t capacity) {
+/* Drops what was found but is not above the limit any more. */
+static void NAME(thin)(NAME(row_state) *s, int absolute) {
     int64_t kept = 0;
     for (int64_t i = 0; i < s->n_noted; i++) {
-        const double g = absolute ? fabs((double)s->noted_g[i]) : (double)s->noted_g[i];
-        if (!(g > s->beta)) continue;
+        if (!((absolute ? fabs(s->noted_g[i]) : s->noted_g[i]) > s->limit)) continue;
         s->noted[kept] = s->noted[i];
         s->noted_g[kept++] = s->noted_g[i];
     }
     s->n_noted = kept;
-    if (kept > capacity / 2) s->noting = 0;
 }
 
-/* Output j, in a pass, with g = φ_jᵀr above the row's limit. */
-static void NAME(offer)(const shore_decode_options *o, NAME(row_state) *s, int64_t j, REAL g) {
-    const shore_constraint *c = o->constraint;
-    const double v = s->step * (double)g, key = shore_key(c, v);
-    const int absolute = shore_is_absolute(c);
-    const int note = s->noting && (absolute ? fabs((double)g) : (double)g) > s->beta;
-    const double threshold = shore_topk_threshold(&s->top);
-    if (!note && !(key >= threshold)) return;
-    if (NAME(in_support)(s, j) || !shore_permits(&s->permit, j)) return;
-    if (note) {
-        const int64_t capacity = shore_note_capacity(o->sparsity);
-        if (s->n_noted == capacity) NAME(thin_notes)(s, absolute, capacity);
-        if (s->noting) {
-            s->noted[s->n_noted] = j;
-            s->noted_g[s->n_noted++] = g;
-        }
+/* Room for one more found output: if thinning does not make it, the row stops noting; and if that is not enough,
+ * far too many outputs are as good as the s-th best, and it fails. */
+static int NAME(make_room)(NAME(row_state) *s, int absolute, int64_t capacity) {
+    if (s->n_noted < capacity) return 1;
+    NAME(thin)(s, absolute);
+    if (s->n_noted > capacity / 2) {
+        s->noting = 0;
+        NAME(set_limit)(s);
+        NAME(thin)(s, absolute);
     }
-    if (key >= threshold) shore_topk_push(&s->top, key, v, j);
+    if (s->n_noted > capacity / 2) s->failed = 1;
+    return !s->failed;
+}
+
+/* Output j, in an exact pass, with g = φ_jᵀr above the row's limit. */
+static void NAME(offer)(const shore_decode_options *o, NAME(row_state) *s, int64_t j, REAL g) {
+    const double v = s->step * (double)g, key = shore_key(o->constraint, v);
+    if (NAME(in_support)(s, j) || !shore_permits(&s->permit, j)) return;
+    if (s->noting && NAME(make_room)(s, shore_is_absolute(o->constraint), shore_note_capacity(o->sparsity)) &&
+        s->noting) {
+        s->noted[s->n_noted] = j;
+        s->noted_g[s->n_noted++] = g;
+    }
+    shore_topk_push(&s->top, key, v, j);
     NAME(set_limit)(s);
 }
 
-/* The offers of the support, v_j + step·φ_jᵀr, and with `with_noted` those of the noted outputs outside it. */
-static void NAME(offer_known)(const shore_decode_options *o, NAME(row_state) *s, int with_noted) {
-    int64_t n = s->v.size;
-    memcpy(s->asked, s->v.index, sizeof(int64_t) * (size_t)n);
-    if (with_noted)
-        for (int64_t i = 0; i < s->n_noted; i++)
-            if (!NAME(in_support)(s, s->noted[i])) s->asked[n++] = s->noted[i];
-    NAME(dots)(o->phi, s->asked, n, s->r, s->answer);
+/* The first n asked outputs offer v_j + step·φ_jᵀr; the support stands first among them. */
+static void NAME(offer_answers)(const shore_decode_options *o, NAME(row_state) *s, int64_t n) {
     shore_topk_reset(&s->top, shore_floor(o->constraint));
     for (int64_t e = 0; e < n; e++) {
         const double v = (e < s->v.size ? s->v.value[e] : 0.0) + s->step * (double)s->answer[e];
@@ -236,37 +243,104 @@ static void NAME(offer_known)(const shore_decode_options *o, NAME(row_state) *s,
     }
 }
 
+/* The support offers, and with `with_noted` the noted outputs outside it. */
+static void NAME(offer_known)(const shore_decode_options *o, NAME(row_state) *s, int with_noted) {
+    int64_t n = s->v.size;
+    memcpy(s->asked, s->v.index, sizeof(int64_t) * (size_t)n);
+    if (with_noted)
+        for (int64_t i = 0; i < s->n_noted; i++)
+            if (!NAME(in_support)(s, s->noted[i])) s->asked[n++] = s->noted[i];
+    NAME(dots)(o->phi, s->asked, n, s, s->answer);
+    NAME(offer_answers)(o, s, n);
+}
+
+/* A bound on the error of a computed φ_jᵀr, over ‖r‖: N·u/(1 - N·u)·‖φ_j‖ for N terms and unit roundoff u. */
+SHORE_INLINE double NAME(rounding)(const shore_compression *phi) {
+    const double unit = REAL_BITS == 32 ? 0x1p-24 : 0x1p-53, terms = (double)(phi->n_terms + 4) * unit;
+    return terms < 0.5 ? terms / (1 - terms) * phi->max_norm : INFINITY;
+}
+
 /* Whether support and noted outputs decide this iteration. An output that was not noted has, computed at r_noted,
  * g ≤ beta, so by Cauchy-Schwarz its computed g is now at most
- *     beta + ‖φ_j‖ ‖r - r_noted‖ + error(r) + error(r_noted),
- * the error of a computed sum of N products being at most N·u/(1 - N·u)·‖φ_j‖·‖r‖ (u the unit roundoff). */
+ *     beta + ‖φ_j‖ ‖r - r_noted‖ + error(r) + error(r_noted). */
 static int NAME(screen)(const shore_decode_options *o, NAME(row_state) *s) {
     const shore_compression *phi = o->phi;
     if (!s->certifying) return 0;
-    const double moved =
-        NAME(distance)(s->r, s->r_noted, NAME(residual_size)(phi)) * NAME(residual_scale)(phi);
-    const double unit = REAL_BITS == 32 ? 0x1p-24 : 0x1p-53;
-    const double terms = (double)(phi->n_terms + 4) * unit;
-    const double error = terms / (1 - terms) * (s->norm_r + s->norm_r_noted);
-    const double bound = (s->beta + phi->max_norm * (moved + error)) * s->step * (1 + 1e-9);
+    const double moved = NAME(distance)(s->r, s->r_noted, phi->n_components);
+    const double error = NAME(rounding)(phi) * (s->norm_r + s->norm_r_noted);
+    const double bound = (s->beta + phi->max_norm * moved + error) * s->step * (1 + 1e-9);
     NAME(offer_known)(o, s, 1);
     /* strictly below: at equality an output of lower index would win the tie */
-    return terms < 0.5 && bound < shore_topk_threshold(&s->top);
+    return bound < shore_topk_threshold(&s->top);
+}
+
+/* What a coarse pass has found since it was last resolved offers exactly. */
+static void NAME(resolve)(const shore_decode_options *o, NAME(row_state) *s) {
+    const int64_t n = s->v.size, fresh = s->n_noted - s->n_exact;
+    REAL *answer = s->answer + n;
+    NAME(dots)(o->phi, s->noted + s->n_exact, fresh, s, answer);
+    for (int64_t i = 0; i < fresh; i++) s->noted_g[s->n_exact + i] = answer[i];
+    NAME(offer_answers)(o, s, n);
+    for (int64_t i = 0; i < s->n_noted; i++) {
+        const double v = s->step * s->noted_g[i];
+        shore_topk_push(&s->top, shore_key(o->constraint, v), v, s->noted[i]);
+    }
+    const double error = s->error;
+    s->error = 0; /* of what is found so far */
+    NAME(set_limit)(s);
+    NAME(thin)(s, shore_is_absolute(o->constraint));
+    s->n_exact = s->n_noted;
+    s->error = error;
+    NAME(set_limit)(s);
+}
+
+/* Output j, in a coarse pass, with a φ_jᵀr that is within the row's error of g, and g above the limit. Until it
+ * offers exactly, the list of best offers takes the least that it may offer. */
+static void NAME(offer_coarse)(const shore_decode_options *o, NAME(row_state) *s, int64_t j, double g) {
+    const shore_constraint *c = o->constraint;
+    const int absolute = shore_is_absolute(c);
+    if (s->failed || NAME(in_support)(s, j) || !shore_permits(&s->permit, j)) return;
+    s->noted[s->n_noted] = j;
+    s->noted_g[s->n_noted++] = g;
+    const double size = absolute ? fabs(g) - s->error : g - s->error;
+    const double v = s->step * (!absolute ? size : size > 0 ? copysign(size, g) : 0);
+    shore_topk_push(&s->top, shore_key(c, v), v, j);
+    if (s->n_noted - s->n_exact == SHORE_RESOLVE) {
+        NAME(resolve)(o, s);
+        const int64_t room = shore_note_capacity(o->sparsity) - SHORE_RESOLVE;
+        if (s->n_noted > room) {
+            s->noting = 0;
+            NAME(resolve)(o, s);
+            s->failed = s->n_noted > room;
+        }
+    }
+    NAME(set_limit)(s);
 }
 
 /* Before a pass: the support has offered, and what to look for is set. */
 static void NAME(begin_pass)(const shore_decode_options *o, NAME(row_state) *s) {
-    s->full_passes++;
     NAME(offer_known)(o, s, 0);
-    s->noting = s->certifying = o->screening && s->v.size > 0;
-    s->n_noted = 0;
+    s->noting = o->screening && s->v.size > 0;
+    s->n_noted = s->n_exact = s->failed = 0;
+    s->error = 0;
     NAME(set_limit)(s);
 }
 
+/* After any pass: noted are the support, and outside it the outputs with φ_jᵀr above beta, half of what the s-th
+ * best offer took. */
 static void NAME(end_pass)(const shore_decode_options *o, NAME(row_state) *s) {
+    s->full_passes++;
     s->certifying = s->noting;
     if (!s->certifying) return;
-    memcpy(s->r_noted, s->r, sizeof(REAL) * (size_t)NAME(residual_size)(o->phi));
+    s->error = 0;
+    NAME(set_limit)(s);
+    NAME(thin)(s, shore_is_absolute(o->constraint));
+    /* the support did not pass by: whoever leaves it later must be among the noted */
+    for (int64_t e = 0; e < s->v.size; e++) {
+        s->noted[s->n_noted] = s->v.index[e];
+        s->noted_g[s->n_noted++] = INFINITY;
+    }
+    memcpy(s->r_noted, s->r, sizeof(REAL) * (size_t)o->phi->n_components);
     s->norm_r_noted = s->norm_r;
 }
 

@@ -1,0 +1,321 @@
+import functools
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import shore
+from shore import decoders
+
+CONSTRAINTS = ["real", "nonneg", "binary", shore.Box(-1, 2), shore.Box(0, 0.8), shore.Simplex(2.0)]
+constraints = pytest.mark.parametrize("constraint", CONSTRAINTS, ids=str)
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+KINDS = ["gaussian", "sparse_sign", "sparse_sign_5", "sparse_sign_long", "matrix"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def make_phi(kind, m, K, dtype=np.float64, seed=0):
+    if kind == "gaussian":
+        return shore.GaussianCompression(m, K, seed=seed, dtype=dtype)
+    if kind == "sparse_sign":
+        return shore.SparseSignCompression(m, K, seed=seed, dtype=dtype)
+    if kind == "sparse_sign_5":
+        return shore.SparseSignCompression(m, K, nnz_per_output=5, seed=seed, dtype=dtype)
+    if kind == "sparse_sign_long":  # long segments, where the path for one row has no registers for them
+        return shore.SparseSignCompression(m, K, nnz_per_output=2, seed=seed, dtype=dtype)
+    rng = np.random.default_rng(seed)
+    return shore.MatrixCompression((rng.normal(size=(m, K)) / np.sqrt(m) * rng.uniform(0.5, 1.1, K)).astype(dtype))
+
+
+def make_b(phi, n, sparsity, noise=0.1, seed=0, constraint="nonneg"):
+    rng = np.random.default_rng(seed)
+    K = phi.n_outputs
+    outputs = np.array([rng.choice(K, min(sparsity, K), replace=False) for _ in range(n)])
+    values = np.ones(outputs.shape) if constraint == "binary" else rng.uniform(0.5, 1.5, outputs.shape)
+    if constraint == "real":
+        values *= rng.choice([-1, 1], outputs.shape)
+    if isinstance(constraint, shore.Simplex):
+        values *= constraint.total / values.sum(axis=1, keepdims=True)
+    Y = sparse.csr_array((values.ravel(), outputs.ravel(), np.arange(n + 1) * outputs.shape[1]), shape=(n, K))
+    B = phi.compress(Y).astype(np.float64)
+    scale = np.linalg.norm(B, axis=1, keepdims=True) / np.sqrt(phi.n_components)
+    return (B + noise * scale * rng.normal(size=B.shape)).astype(phi.dtype)
+
+
+def decode_with(B, phi, sparsity, *, screening=True, max_rows=0, **options):
+    """shore.decode with the engine's switches for tests."""
+    original = decoders._core.decode_pgd
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            decoders._core, "decode_pgd", functools.partial(original, screening=screening, max_rows=max_rows)
+        )
+        return shore.decode(B, phi, sparsity, return_info=True, **options)
+
+
+def assert_same(a, b, passes=True):
+    """Results and information, bit for bit."""
+    reference.assert_same_bits(a[0], b[0])
+    for name in ("n_iter", "converged", "residual", "step") + (("full_passes",) if passes else ()):
+        np.testing.assert_array_equal(getattr(a[1], name), getattr(b[1], name), err_msg=name)
+
+
+# ---------------------------------------------------------------- against the float64 reference
+
+
+@kinds
+@constraints
+@dtypes
+def test_equals_reference(kind, constraint, dtype):
+    phi = make_phi(kind, 60, 800, dtype)
+    B = make_b(phi, 100, 3, constraint=constraint)
+    found, info = shore.decode(B, phi, 3, constraint=constraint, return_info=True)
+    expected, n_iter, step = reference.decode(B, phi.toarray(), 3, constraint=constraint)
+    reference.assert_canonical(found, (100, 800), 3, dtype)
+    np.testing.assert_array_equal(info.step, step)
+    same = (info.n_iter == n_iter) & ((found.toarray() != 0) == (expected != 0)).all(axis=1)
+    if dtype is np.float64:
+        assert same.mean() >= 0.99
+        reference.assert_same_rows(found[same], expected[same], rtol=1e-10, atol=1e-10)
+    else:  # rounding may move a row's last step across the stopping rule
+        assert same.mean() >= 0.9
+        np.testing.assert_allclose(found.toarray()[same], expected[same], rtol=1e-4, atol=1e-6)
+    residual = np.linalg.norm(found.toarray() @ phi.toarray().T.astype(np.float64) - B, axis=1)
+    np.testing.assert_allclose(info.residual, residual, rtol=1e-4 if dtype is np.float32 else 1e-10, atol=1e-5)
+
+
+@kinds
+def test_algorithm_1_takes_exactly_max_iter_steps(kind):
+    phi = make_phi(kind, 50, 300)
+    B = make_b(phi, 20, 3, noise=0.3)
+    for max_iter in (1, 2, 7, 40):
+        found, info = shore.decode(B, phi, 3, constraint="nonneg", tol=0, max_iter=max_iter, return_info=True)
+        expected, _, _ = reference.decode(B, phi.toarray(), 3, constraint="nonneg", tol=0, max_iter=max_iter)
+        assert np.all(info.n_iter == max_iter)
+        reference.assert_same_rows(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparsity", [1, 10, 33, 50, 200, 1000])
+@pytest.mark.parametrize("kind", ["gaussian", "sparse_sign"])
+def test_other_sparsities(kind, sparsity):
+    phi = make_phi(kind, 300, 500)
+    B = make_b(phi, 12, min(sparsity, 40), noise=0.05)
+    found, info = shore.decode(B, phi, sparsity, step=0.5, max_iter=30, return_info=True)
+    expected, n_iter, step = reference.decode(B, phi.toarray(), min(sparsity, 500), step=0.5, max_iter=30)
+    np.testing.assert_array_equal(info.step, step)
+    same = info.n_iter == n_iter
+    assert same.mean() > 0.8
+    reference.assert_same_rows(found[same], expected[same], rtol=1e-7, atol=1e-8)
+
+
+@constraints
+@kinds
+def test_allowed_and_denied(kind, constraint):
+    phi = make_phi(kind, 60, 300)
+    n, K = 40, 300
+    B = make_b(phi, n, 3, constraint=constraint, noise=0.2)
+    rng = np.random.default_rng(1)
+    few, many = rng.random(K) < 0.1, rng.random(K) < 0.7
+    rows = rng.random((n, K)) < 0.2
+    for options, permitted in (
+        ({"allowed": few}, few),
+        ({"allowed": np.flatnonzero(many)}, many),
+        ({"denied": many}, ~many),
+        ({"allowed": sparse.csr_array(rows)}, rows),
+        ({"denied": sparse.csr_array(rows)}, ~rows),
+        ({"allowed": many, "denied": sparse.csr_array(rows)}, many & ~rows),
+        ({"allowed": sparse.csr_array(rows), "denied": few}, rows & ~few),
+    ):
+        found, info = shore.decode(B, phi, 3, constraint=constraint, return_info=True, **options)
+        expected, n_iter, _ = reference.decode(B, phi.toarray(), 3, constraint=constraint, permitted=permitted)
+        assert not (found.toarray() != 0)[~np.broadcast_to(permitted, (n, K))].any()
+        same = (info.n_iter == n_iter) & ((found.toarray() != 0) == (expected != 0)).all(axis=1)
+        assert same.mean() >= 0.95
+        np.testing.assert_allclose(found.toarray()[same], expected[same], rtol=1e-8, atol=1e-9)
+        one_by_one = decode_with(B, phi, 3, max_rows=1, constraint=constraint, **options)
+        assert_same((found, info), one_by_one)
+
+
+# ---------------------------------------------------------------- the same bits, whatever the path
+
+
+@kinds
+@dtypes
+@pytest.mark.parametrize("constraint", ["real", "nonneg", shore.Simplex(2.0)], ids=str)
+def test_bits_do_not_depend_on_threads_batches_or_order(kind, dtype, constraint):
+    phi = make_phi(kind, 80, 700, dtype)
+    B = make_b(phi, 1000, 4, noise=0.5, constraint=constraint)
+    whole = shore.decode(B, phi, 4, constraint=constraint, n_threads=1, return_info=True)
+    for n_threads in (2, 3, 7):
+        assert_same(shore.decode(B, phi, 4, constraint=constraint, n_threads=n_threads, return_info=True), whole)
+    for size in (1, 7, 64):
+        parts = [
+            shore.decode(B[i : i + size], phi, 4, constraint=constraint, n_threads=2, return_info=True)
+            for i in range(0, 210, size)
+        ]
+        n = sum(part[0].shape[0] for part in parts)
+        reference.assert_same_bits(sparse.csr_array(sparse.vstack([part[0] for part in parts])), whole[0][:n])
+        for name in ("n_iter", "residual", "full_passes"):
+            values = np.concatenate([getattr(part[1], name) for part in parts])
+            np.testing.assert_array_equal(values, getattr(whole[1], name)[:n])
+    order = np.random.default_rng(0).permutation(1000)
+    permuted = shore.decode(B[order], phi, 4, constraint=constraint, n_threads=2)
+    reference.assert_same_bits(permuted, sparse.csr_array(whole[0][order]))
+
+
+def test_bits_do_not_depend_on_the_layout(tmp_path, monkeypatch):
+    phi = make_phi("sparse_sign", 50, 300, np.float32)
+    B = make_b(phi, 40, 3)
+    expected = shore.decode(B, phi, 3)
+    np.save(tmp_path / "b.npy", B)
+    mapped = np.load(tmp_path / "b.npy", mmap_mode="r")
+    for given_b in (np.asfortranarray(B), B.astype(np.float64), B[::-1].copy()[::-1], mapped, sparse.csr_array(B), B.tolist()):
+        reference.assert_same_bits(shore.decode(given_b, phi, 3), expected)
+    monkeypatch.setattr(decoders, "_BLOCK_BYTES", 7 * 50 * 4)
+    reference.assert_same_bits(shore.decode(B, phi, 3), expected)
+
+
+@given(st.data())
+def test_screening_never_changes_a_result(data):
+    """Bits with and without screening, and one by one, on problems made to break it."""
+    seed = data.draw(st.integers(0, 10**6))
+    rng = np.random.default_rng(seed)
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    kind = data.draw(st.sampled_from([*KINDS, "duplicates", "constant", "ties"]))
+    constraint = data.draw(st.sampled_from(CONSTRAINTS))
+    sparsity = data.draw(st.sampled_from([1, 2, 3, 5, 12, 40]))
+    m, K = data.draw(st.sampled_from([(3, 40), (20, 200), (40, 1500), (64, 333), (150, 600)]))
+    noise = data.draw(st.sampled_from([0.0, 0.1, 1.0, 10.0]))
+    step = data.draw(st.sampled_from([0.9, 0.3, 1.7]))
+    if kind == "duplicates":  # pairs of equal columns: ties in every pass
+        half = rng.normal(size=(m, K // 2)) / np.sqrt(m)
+        phi = shore.MatrixCompression(np.concatenate([half, half], axis=1).astype(dtype))
+    elif kind == "constant":  # nothing but ties
+        phi = shore.MatrixCompression(np.full((m, K), 1 / np.sqrt(m), dtype=dtype))
+    elif kind == "ties":  # near-ties: columns that differ in the last bits
+        column = rng.normal(size=(m, 1)) / np.sqrt(m)
+        phi = shore.MatrixCompression((column * (1 + 1e-7 * rng.normal(size=(1, K)))).astype(dtype))
+    else:
+        phi = make_phi(kind, m, K, dtype, seed)
+    B = make_b(phi, 40, sparsity, noise=noise, seed=seed)
+    B[0] = 0
+    B[1] = np.round(B[1])
+    options = {"constraint": constraint, "step": step, "max_iter": 25}
+    plain = decode_with(B, phi, sparsity, screening=False, max_rows=1, n_threads=1, **options)
+    for screening in (True, False):
+        for max_rows in (0, 1, 5):
+            result = decode_with(B, phi, sparsity, screening=screening, max_rows=max_rows, **options)
+            assert_same(result, plain, passes=False)
+            assert np.all(result[1].full_passes <= plain[1].full_passes)
+
+
+def test_screening_saves_passes():
+    phi = shore.SparseSignCompression(300, 5000)
+    B = make_b(phi, 200, 3)
+    screened, plain = decode_with(B, phi, 3), decode_with(B, phi, 3, screening=False)
+    np.testing.assert_array_equal(plain[1].full_passes, plain[1].n_iter)
+    assert screened[1].full_passes.mean() < 2.5
+
+
+# ---------------------------------------------------------------- divergence and strange numbers
+
+
+@kinds
+def test_divergence_halves_the_step(kind):
+    phi = make_phi(kind, 40, 400)
+    B = make_b(phi, 50, 4, constraint="real")
+    found, info = shore.decode(B, phi, 4, step=30.0, return_info=True)
+    expected, n_iter, step = reference.decode(B, phi.toarray(), 4, step=30.0)
+    assert np.all(info.step < 30)
+    agree = info.step == step
+    assert agree.mean() > 0.9
+    same = agree & (info.n_iter == n_iter) & ((found.toarray() != 0) == (expected != 0)).all(axis=1)
+    assert same.mean() > 0.8
+    np.testing.assert_allclose(found.toarray()[same], expected[same], rtol=1e-6, atol=1e-8)
+    assert np.all(info.residual <= 10 * np.linalg.norm(B, axis=1))
+
+
+@kinds
+@dtypes
+@constraints
+def test_no_result_holds_nan_or_infinity(kind, dtype, constraint):
+    phi = make_phi(kind, 30, 200, dtype)
+    rng = np.random.default_rng(0)
+    B = rng.normal(size=(12, 30))
+    B[0] = 0
+    big, small = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
+    B[1:6] *= [[big / 8], [big / 1e3], [1e30], [1e-30], [1e-20]]
+    B[6:8] = [[big], [-big]]
+    B[8:10] = [[small], [-small]]
+    B = B.astype(dtype)
+    for max_rows in (0, 1):
+        found, info = decode_with(B, phi, 3, max_rows=max_rows, constraint=constraint, step=2.5)
+        reference.assert_canonical(found, (12, 200), 3, dtype)
+        assert np.all(np.isfinite(info.step))
+    if constraint in ("real", "nonneg"):
+        assert found[[0]].nnz == 0
+
+
+def test_nan_without_the_look_gives_empty_rows():
+    phi = make_phi("sparse_sign", 30, 200)
+    B = make_b(phi, 3, 2)
+    clean = shore.decode(B, phi, 2)
+    B[1, 4] = np.nan
+    found = shore.decode(B, phi, 2, check_input=False)
+    assert found[[1]].nnz == 0
+    reference.assert_same_bits(sparse.csr_array(found[[0, 2]]), sparse.csr_array(clean[[0, 2]]))
+
+
+# ---------------------------------------------------------------- shapes and arguments
+
+
+@kinds
+def test_small_shapes(kind):
+    for m, K in ((1, 1), (1, 20), (20, 1), (3, 17)):
+        phi = make_phi(kind, m, K)
+        B = np.random.default_rng(0).normal(size=(5, m))
+        for constraint in CONSTRAINTS:
+            found = shore.decode(B, phi, 4, constraint=constraint)
+            reference.assert_canonical(found, (5, K), min(4, K), np.float64)
+        assert shore.decode(B[:0], phi, 4).shape == (0, K)
+
+
+def test_wide_tables():
+    phi = shore.SparseSignCompression(70_000, 500, dtype=np.float64)
+    assert phi._tables.dtype == np.uint32
+    B = make_b(phi, 40, 3, noise=0)
+    found = shore.decode(B, phi, 3, constraint="nonneg")
+    one_by_one = decode_with(B, phi, 3, max_rows=1, constraint="nonneg")[0]
+    reference.assert_same_bits(found, one_by_one)
+    np.testing.assert_allclose(phi.compress(found), B, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"B": np.ones((2, 5))}, ValueError, r"B must have 6 columns.*\(2, 5\)"),
+        ({"B": np.ones(6)}, ValueError, "B must be 2-D"),
+        ({"B": np.full((2, 6), np.nan)}, ValueError, "B must be finite, but row 0"),
+        ({"B": np.array([[1.0] * 6, [1.0] * 5 + [1e39]])}, ValueError, "B must be finite, but row 1"),
+        ({"compression": np.ones((6, 9))}, TypeError, "compression must be.*ndarray; for an array, pass shore.Matrix"),
+        ({"sparsity": 0}, ValueError, "sparsity"),
+        ({"method": "omg"}, ValueError, "method must be 'pgd'"),
+        ({"step": 0}, ValueError, "step must be a positive number, got 0"),
+        ({"step": np.inf}, ValueError, "step"),
+        ({"step": "x"}, TypeError, "step must be a positive number, got 'x' of type str"),
+        ({"tol": -1e-3}, ValueError, "tol must be a non-negative number"),
+        ({"tol": np.nan}, ValueError, "tol"),
+        ({"max_iter": 0}, ValueError, "max_iter must be a positive integer, got 0"),
+        ({"max_iter": 2.5}, TypeError, "max_iter"),
+        ({"constraint": "boxy"}, ValueError, "constraint"),
+        ({"n_threads": -1}, ValueError, "n_threads"),
+        ({"allowed": [99]}, ValueError, "allowed must hold indices"),
+    ],
+    ids=str,
+)
+def test_bad_arguments(options, error, words):
+    arguments = {"B": np.ones((2, 6)), "compression": shore.SparseSignCompression(6, 9), "sparsity": 2, **options}
+    with pytest.raises(error, match=words):
+        shore.decode(**arguments)
