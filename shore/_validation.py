@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["canonical_csr", "check_rows", "check_sparsity", "working_dtype"]
+__all__ = ["canonical_csr", "check_rows", "check_sparsity", "is_sparse", "working_dtype"]
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether it is a SciPy sparse matrix or array (without narrowing its type for type checkers)."""
+    return bool(sparse.issparse(matrix))
 
 
 def working_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
@@ -64,7 +69,7 @@ def check_rows(matrix: Any, name: str) -> Any:
     """
     if isinstance(matrix, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
-    if sparse.issparse(matrix):
+    if is_sparse(matrix):
         rows: Any = matrix
     else:
         try:
@@ -75,6 +80,6 @@ def check_rows(matrix: Any, name: str) -> Any:
     if rows.ndim != 2:
         hint = f"; one row is {name}[None, :]" if rows.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D with one row a sample, got shape {rows.shape}{hint}")
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         return canonical_csr(rows, name)
     return rows

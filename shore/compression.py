@@ -12,7 +12,7 @@ from scipy import sparse
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows
+from shore._validation import check_rows, is_sparse
 
 __all__ = ["Compression", "GaussianCompression", "MatrixCompression", "SparseSignCompression"]
 
@@ -41,11 +41,12 @@ def _seed(value: Any) -> int:
 
 
 def _float_dtype(value: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] | None
     try:
         dtype = np.dtype(value)
     except TypeError:
         dtype = None
-    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+    if dtype is None or dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"dtype must be float32 or float64, got {value!r}")
     return dtype
 
@@ -100,7 +101,7 @@ class Compression(ABC):
         rows = _check_columns(Y, "Y", self.n_outputs, "output")
         out = np.empty((rows.shape[0], self.n_components), dtype=self.dtype)
         step = rows.shape[0]
-        if not sparse.issparse(rows):
+        if not is_sparse(rows):
             step = max(1, _BLOCK_BYTES // max(1, self.n_outputs * self.dtype.itemsize))
         for start in range(0, rows.shape[0], max(1, step)):
             block = sparse.csr_array(rows[start : start + step]) if step < rows.shape[0] else sparse.csr_array(rows)
@@ -126,8 +127,10 @@ class Compression(ABC):
             Dense: for many outputs, mind its size.
         """
         rows = _check_columns(R, "R", self.n_components, "component")
-        dense = rows.toarray() if sparse.issparse(rows) else rows
-        return self._correlate(np.require(dense, dtype=self.dtype, requirements=["C", "A"]), resolve_n_threads(n_threads))
+        dense = rows.toarray() if is_sparse(rows) else rows
+        return self._correlate(
+            np.require(dense, dtype=self.dtype, requirements=["C", "A"]), resolve_n_threads(n_threads)
+        )
 
 
 class _DenseCompression(Compression):
@@ -149,7 +152,7 @@ class _DenseCompression(Compression):
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(n_threads, "blas"):
-            return R @ self._columns.T
+            return np.asarray(R @ self._columns.T)
 
 
 class GaussianCompression(_DenseCompression):
@@ -173,9 +176,7 @@ class GaussianCompression(_DenseCompression):
     (100, 5000)
     """
 
-    def __init__(
-        self, n_components: int, n_outputs: int, *, seed: int = 0, dtype: npt.DTypeLike = np.float32
-    ) -> None:
+    def __init__(self, n_components: int, n_outputs: int, *, seed: int = 0, dtype: npt.DTypeLike = np.float32) -> None:
         shape = _size(n_outputs, "n_outputs"), _size(n_components, "n_components")
         self.seed = _seed(seed)
         columns = np.empty(shape, dtype=_float_dtype(dtype))
@@ -206,7 +207,7 @@ class MatrixCompression(_DenseCompression):
 
     def __init__(self, matrix: Any) -> None:
         rows = check_rows(matrix, "matrix")
-        dense = rows.toarray() if sparse.issparse(rows) else rows
+        dense = rows.toarray() if is_sparse(rows) else rows
         if 0 in dense.shape:
             raise ValueError(f"matrix must have at least one row and one column, got shape {dense.shape}")
         dtype = np.float32 if dense.dtype == np.float32 else np.float64

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from shore._core.feasible import FeasibleSet
-from shore._validation import canonical_csr
+from shore._validation import canonical_csr, is_sparse
 
 __all__ = ["Box", "Constraint", "Simplex", "feasible_set"]
 
@@ -141,11 +141,11 @@ def _permitted_outputs(allowed: Any, denied: Any, shape: tuple[int, int]) -> dic
     n_outputs = shape[1]
     forbidden = np.zeros(n_outputs, dtype=np.bool_)
     allowed_rows = denied_rows = None
-    if sparse.issparse(allowed):
+    if is_sparse(allowed):
         allowed_rows = _pattern_per_row(allowed, "allowed", shape)
     elif allowed is not None:
         forbidden |= ~_mask_for_all(allowed, "allowed", n_outputs)
-    if sparse.issparse(denied):
+    if is_sparse(denied):
         denied_rows = _pattern_per_row(denied, "denied", shape)
     elif denied is not None:
         forbidden |= _mask_for_all(denied, "denied", n_outputs)

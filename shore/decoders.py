@@ -6,15 +6,14 @@ import math
 import numbers
 import operator
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from shore._core import decode as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_sparsity
+from shore._validation import check_rows, check_sparsity, is_sparse
 from shore.compression import Compression
 from shore.constraints import Constraint, feasible_set
 from shore.projection import csr_from_slots
@@ -74,14 +73,13 @@ def _check_method(method: Any) -> None:
         raise ValueError(f"method must be 'pgd', got {method!r}")
 
 
-@overload
-def decode(
-    B: Any, compression: Compression, sparsity: int, *, return_info: Literal[False] = ..., **options: Any
-) -> sparse.csr_array: ...
-@overload
-def decode(
-    B: Any, compression: Compression, sparsity: int, *, return_info: Literal[True], **options: Any
-) -> tuple[sparse.csr_array, DecodeInfo]: ...
+def _refuse_not_finite(block: npt.NDArray[Any], residual: npt.NDArray[np.float64], start: int) -> None:
+    """Raise for rows of B with NaN or infinity: the kernel gives those, and rows whose norm overflows, no residual."""
+    for row in np.flatnonzero(~np.isfinite(residual)):
+        if not np.isfinite(block[row]).all():
+            raise ValueError(f"B must be finite, but row {start + int(row)} holds NaN or infinity")
+
+
 def decode(
     B: Any,
     compression: Compression,
@@ -159,7 +157,7 @@ def decode(
             f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
         )
     _check_method(method)
-    rows = check_rows(B, "B")
+    rows: Any = check_rows(B, "B")
     n, m = rows.shape
     if m != compression.n_components:
         raise ValueError(f"B must have {compression.n_components} columns, one per component, got shape {rows.shape}")
@@ -178,16 +176,15 @@ def decode(
     step_rows = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
     for start in range(0, n, step_rows):
         here = slice(start, min(n, start + step_rows))
-        block = rows[here].toarray() if sparse.issparse(rows) else rows[here]
+        block = rows[here].toarray() if is_sparse(rows) else rows[here]
         with np.errstate(over="ignore"):
             block = np.require(block, dtype=dtype, requirements=["C", "A"])
-        if check_input and not np.isfinite(block).all():
-            row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
-            raise ValueError(f"B must be finite, but row {row} holds NaN or infinity")
         _core.decode_pgd(
             block, compression._phi, feasible, start, step, max_iter, tol,
             index[here], value[here], count[here], outcome[here].view(np.uint8), min(threads, len(block)),
         )  # fmt: skip
+        if check_input:
+            _refuse_not_finite(block, outcome["residual"][here], start)
     result = csr_from_slots(index, value, count, n_outputs)
     if not return_info:
         return result

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from shore._core import projection as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_sparsity, working_dtype
+from shore._validation import check_rows, check_sparsity, is_sparse, working_dtype
 from shore.constraints import Constraint, Simplex, feasible_set
 
 __all__ = ["csr_from_slots", "project"]
@@ -97,7 +97,7 @@ def project(
     feasible = feasible_set(constraint, allowed, denied, (n, n_outputs), dtype)
     threads = max(1, min(resolve_n_threads(n_threads), n))
 
-    is_csr = sparse.issparse(rows)
+    is_csr = is_sparse(rows)
     if is_csr and not isinstance(constraint, Simplex):  # a row never keeps more than it stores
         slots = min(slots, int(np.diff(rows.indptr).max(initial=0)))
     index = np.empty((n, slots), dtype=np.int64)

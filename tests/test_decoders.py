@@ -49,9 +49,7 @@ def decode_with(B, phi, sparsity, *, screening=True, max_rows=0, **options):
     """shore.decode with the engine's switches for tests."""
     original = decoders._core.decode_pgd
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            decoders._core, "decode_pgd", functools.partial(original, screening=screening, max_rows=max_rows)
-        )
+        patch.setattr(decoders._core, "decode_pgd", functools.partial(original, screening=screening, max_rows=max_rows))
         return shore.decode(B, phi, sparsity, return_info=True, **options)
 
 
@@ -171,7 +169,14 @@ def test_bits_do_not_depend_on_the_layout(tmp_path, monkeypatch):
     expected = shore.decode(B, phi, 3)
     np.save(tmp_path / "b.npy", B)
     mapped = np.load(tmp_path / "b.npy", mmap_mode="r")
-    for given_b in (np.asfortranarray(B), B.astype(np.float64), B[::-1].copy()[::-1], mapped, sparse.csr_array(B), B.tolist()):
+    for given_b in (
+        np.asfortranarray(B),
+        B.astype(np.float64),
+        B[::-1].copy()[::-1],
+        mapped,
+        sparse.csr_array(B),
+        B.tolist(),
+    ):
         reference.assert_same_bits(shore.decode(given_b, phi, 3), expected)
     monkeypatch.setattr(decoders, "_BLOCK_BYTES", 7 * 50 * 4)
     reference.assert_same_bits(shore.decode(B, phi, 3), expected)

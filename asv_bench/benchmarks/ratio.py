@@ -1,7 +1,8 @@
 """Time of one thing over the time of another, measured so that the machine's moods cancel.
 
 Both run in one process, in turns, after a warm-up; a ratio is taken within every turn, and the median over the
-turns is the result, with the quartiles as its spread.
+turns is the result, with the quartiles as its spread. Before each measurement there is a pause: the threads of the
+other side's pool spin on the cores for a while after their work is done.
 """
 
 import time
@@ -22,7 +23,7 @@ class Ratio:
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def ratio(first, second, *, turns=9, min_seconds=0.02):
+def ratio(first, second, *, turns=9, min_seconds=0.02, pause=0.15):
     """time(first) / time(second), each call repeated until a turn takes `min_seconds`."""
     repeats = []
     for function in (first, second):
@@ -35,6 +36,7 @@ def ratio(first, second, *, turns=9, min_seconds=0.02):
         order = (0, 1) if turn % 2 else (1, 0)
         for which in order:
             function = (first, second)[which]
+            time.sleep(pause)
             started = time.perf_counter()
             for _ in range(repeats[which]):
                 function()

@@ -170,7 +170,6 @@ def compress_csr(
     """out := Y Φᵀ."""
     cdef int64_t n = indptr.shape[0] - 1, i
     cdef int level = simd_level()
-    cdef bint wide = index_t is int64_t
     if n == 0:
         return
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):

@@ -3,7 +3,6 @@
 from cython.parallel cimport parallel, prange
 from libc.stdlib cimport free, malloc
 
-from shore._core._openmp cimport omp_get_thread_num
 from shore._core._typedefs cimport int64_t, real_t, uint8_t
 from shore._core.compression cimport Phi, shore_compression
 from shore._core.feasible cimport FeasibleSet, shore_constraint, shore_support

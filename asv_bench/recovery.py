@@ -1,0 +1,59 @@
+"""How often decoding finds the true outputs: Gaussian Φ against sparse signs with 4, 8, 16 and 32 per output.
+
+    python asv_bench/recovery.py [FILE.md]
+
+prints two tables (noise-free, and with noise at 10 dB) or writes them between the markers of FILE.md.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from benchmarks.problems import compressed, sparse_outputs
+
+import shore
+
+K, N, SEEDS = 5000, 400, 5
+GRID = [(1, 20), (1, 40), (3, 40), (3, 60), (3, 100), (5, 60), (5, 100), (5, 150), (10, 100), (10, 150), (10, 250)]
+KINDS = {"Gaussian": lambda m, seed: shore.GaussianCompression(m, K, seed=seed)} | {
+    f"signs {nnz}": lambda m, seed, nnz=nnz: shore.SparseSignCompression(m, K, nnz_per_output=nnz, seed=seed)
+    for nnz in (4, 8, 16, 32)
+}
+
+
+def recovery(kind, m, sparsity, snr_db, seed):
+    """Share of the true outputs that were found."""
+    phi = KINDS[kind](m, seed)
+    Y = sparse_outputs(N, K, sparsity, seed=seed)
+    found = shore.decode(compressed(phi, Y, snr_db, seed + 100), phi, sparsity, constraint="nonneg")
+    return found.astype(bool).multiply(Y.astype(bool)).sum() / (N * sparsity)
+
+
+def tables():
+    for snr_db, title in ((np.inf, "Noise-free"), (10.0, "Noise at 10 dB")):
+        yield f"{title}:\n"
+        yield "| s | m | " + " | ".join(KINDS) + " |"
+        yield "|---" * (len(KINDS) + 2) + "|"
+        for sparsity, m in GRID:
+            cells = []
+            for kind in KINDS:
+                shares = [recovery(kind, m, sparsity, snr_db, seed) for seed in range(SEEDS)]
+                cells.append(f"{np.mean(shares):.3f} ± {np.std(shares):.3f}")
+            yield f"| {sparsity} | {m} | " + " | ".join(cells) + " |"
+        yield ""
+
+
+def main():
+    text = "\n".join(tables()).strip()
+    if len(sys.argv) == 1:
+        print(text)
+        return
+    page = Path(sys.argv[1])
+    before, after = "<!-- recovery: begin -->", "<!-- recovery: end -->"
+    pattern = re.compile(f"{before}.*?{after}", flags=re.DOTALL)
+    page.write_text(pattern.sub(f"{before}\n\n{text}\n\n{after}", page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shore._core.compression import Phi
+from shore._core.feasible import FeasibleSet
+
+OUTCOME: np.dtype[np.void]
+
+def decode_pgd(
+    B: npt.NDArray[Any],
+    phi: Phi,
+    feasible: FeasibleSet,
+    first_row: int,
+    step: float,
+    max_iter: int,
+    tol: float,
+    index: npt.NDArray[np.int64],
+    value: npt.NDArray[Any],
+    count: npt.NDArray[np.int64],
+    outcome: npt.NDArray[np.uint8],
+    n_threads: int,
+    screening: bool = True,
+    max_rows: int = 0,
+) -> None: ...
