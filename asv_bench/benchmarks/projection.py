@@ -47,7 +47,7 @@ class Threads:
 
     def setup(self, n_threads):
         self.V = rows(100_000, n=128)
-        self.csr = sparse.random_array((100_000, 100_000), density=1e-3, rng=np.random.default_rng(0)).tocsr()
+        self.csr = sparse.random(100_000, 100_000, density=1e-3, format="csr", random_state=0)
 
     def time_dense(self, n_threads):
         shore.project(self.V, 5, n_threads=n_threads)
