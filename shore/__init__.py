@@ -8,13 +8,18 @@ from shore._version import __version__
 from shore.compression import GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Box, Simplex
 from shore.decoders import DecodeInfo, decode
+from shore.estimator import NotFittedError, ShoreRegressor
+from shore.explanation import Explanation
 from shore.projection import project
 
 __all__ = [
     "Box",
     "DecodeInfo",
+    "Explanation",
     "GaussianCompression",
     "MatrixCompression",
+    "NotFittedError",
+    "ShoreRegressor",
     "Simplex",
     "SparseSignCompression",
     "__version__",

@@ -25,16 +25,16 @@ def working_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
     raise TypeError(f"{name} must hold real numbers (float32, float64 or integers), got dtype {dtype}")
 
 
-def check_sparsity(sparsity: int, n_outputs: int | None = None) -> int:
+def check_sparsity(sparsity: int, n_outputs: int | None = None, name: str = "sparsity") -> int:
     """An integer of at least 1; more than there are outputs is all of them."""
     try:
         wanted = operator.index(sparsity)
     except TypeError:
         raise TypeError(
-            f"sparsity must be a positive integer, got {sparsity!r} of type {type(sparsity).__name__}"
+            f"{name} must be a positive integer, got {sparsity!r} of type {type(sparsity).__name__}"
         ) from None
     if isinstance(sparsity, bool | np.bool_) or wanted < 1:
-        raise ValueError(f"sparsity must be a positive integer, got {sparsity!r}")
+        raise ValueError(f"{name} must be a positive integer, got {sparsity!r}")
     return wanted if n_outputs is None else min(wanted, n_outputs)
 
 

@@ -1,0 +1,720 @@
+"""ShoreRegressor: both stages as one scikit-learn style estimator."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from shore import solvers
+from shore._core.threads import resolve_n_threads
+from shore._validation import check_rows, check_sparsity, is_sparse, working_dtype
+from shore.compression import Compression, GaussianCompression, SparseSignCompression
+from shore.constraints import Constraint
+from shore.decoders import DecodeInfo, decode
+from shore.explanation import Explanation
+from shore.metrics import precision_at_k
+from shore.projection import project
+from shore.theory import components_for
+
+__all__ = ["NotFittedError", "ShoreRegressor"]
+
+Array = npt.NDArray[Any]
+
+# Rows are predicted in blocks whose scores take about this many bytes.
+_BLOCK_BYTES = 1 << 25
+# alpha="auto": the grid, and the share of the rows that is held out to pick from it.
+_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 7))
+_HELD_OUT = 0.1
+
+
+class NotFittedError(ValueError, AttributeError):
+    """The estimator was used before `fit`."""
+
+
+class _Statistics:
+    """XᵀX, XᵀB and the sums for an intercept, in float64: what `partial_fit` adds up and `merge` adds."""
+
+    def __init__(self, n_features: int, n_components: int) -> None:
+        self.gram = np.zeros((n_features, n_features), order="F")
+        self.cross = np.zeros((n_features, n_components))
+        self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_components), 0.0
+
+    def add_rows(self, rows: solvers.Rows, B: Array, n_threads: int) -> None:
+        self.gram += solvers.gram(rows, n_threads)
+        self.cross += solvers.cross(rows, B, n_threads)
+        ones = rows.ones().astype(np.float64)
+        if is_sparse(rows.X):
+            self.x_sum += np.asarray(rows.X.T @ ones)
+        else:
+            self.x_sum += (ones**2) @ rows.X
+        self.b_sum += ones @ B
+        self.weight += float(np.sum(ones**2))
+
+    def add(self, other: _Statistics) -> None:
+        self.gram += other.gram
+        self.cross += other.cross
+        self.x_sum += other.x_sum
+        self.b_sum += other.b_sum
+        self.weight += other.weight
+
+    def solve(self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+        G, mean, b_mean = self.gram.copy(order="F"), None, np.zeros_like(self.b_sum)
+        if fit_intercept:
+            mean, b_mean = self.x_sum / self.weight, self.b_sum / self.weight
+            G -= np.outer(mean * self.weight, mean)
+
+        def cross_of(start: int, stop: int) -> Array:
+            C = self.cross[:, start:stop]
+            return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
+
+        size = max(G.shape[0], int(min(self.weight, 2.0**40)))
+        W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size)
+        intercept = b_mean - (mean @ W if mean is not None else 0.0)
+        return W, intercept.astype(dtype)
+
+
+class ShoreRegressor:
+    """Sparse and high-dimensional-output regression by compression.
+
+    Stage 1 compresses the outputs with a random matrix Φ of shape (m, K) and fits
+    ``min ‖ΦYᵀ - WXᵀ‖² + alpha·‖W‖²``. Stage 2 finds, for an input x, the s-sparse y in a feasible set with
+    Φy ≈ Wx by projected gradient descent.
+
+    Parameters
+    ----------
+    sparsity : int, default 5
+        Outputs that a prediction holds at most, s.
+    n_components : int or 'auto', default 'auto'
+        m; 'auto' is `shore.theory.components_for(sparsity, K)`.
+    compression : {'sparse_sign', 'gaussian'}, a compression, or None, default 'sparse_sign'
+        Φ. None is the uncompressed model: W has a column for every output.
+    constraint : {'real', 'nonneg', 'binary'} or Box or Simplex, default 'nonneg'
+        The feasible set F.
+    alpha : float or 'auto', default 1.0
+        Weight of the ridge penalty. 0 is the paper's closed form. 'auto' picks from a grid by precision at s on
+        held-out rows; the curve is kept in `alpha_path_`.
+    fit_intercept : bool, default False
+    solver : {'auto', 'cholesky', 'dual', 'cg'}, default 'auto'
+        `solver_` says which one 'auto' picked.
+    solver_tol : float, default 1e-3
+        'cg' stops when every column's residual is at most this share of its start.
+    decoder : {'pgd'}, default 'pgd'
+    step, max_iter, tol
+        Of the decoder; see `shore.decode`.
+    dtype : float32 or float64, default float32
+    random_state : int, default 0
+        Seed of Φ.
+    n_threads : int, optional
+        Threads to run on; None for the cores this process may use.
+    verbose : int, default 0
+        1 shows the progress of long fits.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (m, d)
+        W.
+    intercept_ : ndarray of shape (m,)
+    compression_ : Compression or None
+        Φ.
+    n_features_in_, n_outputs_ : int
+        d and K.
+    solver_ : str
+    n_iter_ : int
+        Steps of 'cg'; 0 for direct solvers.
+    alpha_ : float
+        The penalty used.
+    alpha_path_ : dict
+        With ``alpha="auto"``: arrays 'alpha' and 'precision'.
+
+    Examples
+    --------
+    >>> import numpy as np, shore
+    >>> from shore.datasets import make_synthetic
+    >>> problem = make_synthetic(2000, 50, 1000, sparsity=3, snr_db=30)
+    >>> model = shore.ShoreRegressor(sparsity=3, n_components=200).fit(problem.X, problem.Y)
+    >>> model.predict(problem.X[:2]).shape
+    (2, 1000)
+    >>> model.coef_.shape
+    (200, 50)
+    """
+
+    _feature_major: Array
+    _statistics: _Statistics | None
+
+    def __init__(
+        self,
+        sparsity: int = 5,
+        *,
+        n_components: int | str = "auto",
+        compression: str | Compression | None = "sparse_sign",
+        constraint: Constraint = "nonneg",
+        alpha: float | str = 1.0,
+        fit_intercept: bool = False,
+        solver: str = "auto",
+        solver_tol: float = 1e-3,
+        decoder: str = "pgd",
+        step: float = 0.9,
+        max_iter: int = 60,
+        tol: float = 1e-3,
+        dtype: npt.DTypeLike = np.float32,
+        random_state: int = 0,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.sparsity = sparsity
+        self.n_components = n_components
+        self.compression = compression
+        self.constraint = constraint
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.solver_tol = solver_tol
+        self.decoder = decoder
+        self.step = step
+        self.max_iter = max_iter
+        self.tol = tol
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    # ------------------------------------------------------------ parameters, as scikit-learn has them
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor parameters by name."""
+        known = self._parameter_names()
+        for name in params:
+            if name not in known:
+                raise ValueError(f"{name!r} is not a parameter of ShoreRegressor; it has {', '.join(known)}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
+        given = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(defaults[name])
+        ]
+        return f"ShoreRegressor({', '.join(given)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks; only scikit-learn calls it."""
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="regressor",
+            target_tags=TargetTags(required=True, one_d_labels=False, two_d_labels=True, multi_output=True,
+                                   single_output=False),
+            regressor_tags=RegressorTags(poor_score=True),
+            input_tags=InputTags(sparse=True),
+        )  # fmt: skip
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` or `partial_fit` was called."""
+        return "_fitted" in self.__dict__
+
+    # ------------------------------------------------------------ checks
+
+    def _check_parameters(self) -> np.dtype[Any]:
+        """Everything that can be checked before data is there; returns the dtype."""
+        check_sparsity(self.sparsity)
+        dtype = np.dtype(self.dtype)
+        if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+        alpha: Any = self.alpha
+        if alpha != "auto":
+            if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
+                raise TypeError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+            if not 0 <= float(alpha) < np.inf:
+                raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+        if self.solver not in solvers.SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(map(repr, solvers.SOLVERS))}, got {self.solver!r}")
+        tol: Any = self.solver_tol
+        if not isinstance(tol, numbers.Real) or not 0 < float(tol) < 1:
+            raise ValueError(f"solver_tol must be a number between 0 and 1, got {tol!r}")
+        if self.decoder != "pgd":
+            raise ValueError(f"decoder must be 'pgd', got {self.decoder!r}")
+        m: Any = self.n_components
+        if m != "auto":
+            check_sparsity(m, name="n_components")
+        return dtype
+
+    def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
+        """Rows of finite numbers; CSR in the model's dtype, dense rows as they came."""
+        rows = check_rows(X, "X")
+        working_dtype(rows.dtype, "X")
+        if is_sparse(rows):
+            rows = sparse.csr_array(rows.astype(dtype, copy=False))
+            finite = bool(np.isfinite(rows.data).all())
+        else:
+            step = max(1, _BLOCK_BYTES // max(1, rows.shape[1] * rows.dtype.itemsize))
+            finite = all(np.isfinite(rows[i : i + step]).all() for i in range(0, rows.shape[0], step))
+        if not finite:
+            raise ValueError("X must be finite, but it holds NaN or infinity")
+        return rows
+
+    def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
+        rows = self._check_inputs(X, dtype)
+        outputs = sparse.csr_array(check_rows(Y, "Y"))
+        if rows.shape[0] != outputs.shape[0]:
+            raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
+        for name, matrix in (("X", rows), ("Y", outputs)):
+            if 0 in matrix.shape:
+                raise ValueError(f"{name} must have at least one row and one column, got shape {matrix.shape}")
+        if not np.isfinite(outputs.data).all():
+            raise ValueError("Y must be finite, but it holds NaN or infinity")
+        return rows, outputs
+
+    def _check_weights(self, sample_weight: Any, n: int, dtype: np.dtype[Any]) -> Array | None:
+        """Square roots of the weights."""
+        if sample_weight is None:
+            return None
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.shape != (n,):
+            raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
+        if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
+            raise ValueError("sample_weight must be finite, not negative and not all zero")
+        return np.sqrt(weights).astype(dtype)
+
+    def _make_compression(self, n_outputs: int, dtype: np.dtype[Any]) -> Compression | None:
+        if self.compression is None:
+            return None
+        if isinstance(self.compression, Compression):
+            if self.compression.n_outputs != n_outputs:
+                raise ValueError(
+                    f"compression is for {self.compression.n_outputs} outputs, but Y has {n_outputs} columns"
+                )
+            return self.compression
+        kinds: dict[str, type[SparseSignCompression] | type[GaussianCompression]] = {
+            "sparse_sign": SparseSignCompression,
+            "gaussian": GaussianCompression,
+        }
+        if not isinstance(self.compression, str) or self.compression not in kinds:
+            raise ValueError(
+                f"compression must be 'sparse_sign', 'gaussian', a compression or None, got {self.compression!r}"
+            )
+        m = components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
+        return kinds[self.compression](m, n_outputs, seed=self.random_state, dtype=dtype)
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
+
+    # ------------------------------------------------------------ stage 1
+
+    def _targets(
+        self,
+        compression: Compression | None,
+        Y: sparse.csr_array,
+        shift: Array | None,
+        dtype: np.dtype[Any],
+        n_threads: int,
+    ) -> tuple[solvers.Targets, int, Array]:
+        """Blocks of compressed outputs, weighted and (for an intercept) centred; how many columns; their means."""
+        weights = None if shift is None else shift.astype(np.float64) ** 2
+        total = Y.shape[0] if weights is None else weights.sum()
+        means = np.zeros(Y.shape[1] if compression is None else compression.n_components)
+        if compression is not None:
+            B = compression.compress(Y, n_threads=n_threads)
+            if self.fit_intercept:
+                means = (B.sum(axis=0, dtype=np.float64) if weights is None else weights @ B) / total
+                B -= means.astype(dtype)
+            if shift is not None:
+                B *= shift[:, None]
+            return lambda start, stop: B[:, start:stop], B.shape[1], means
+
+        columns = sparse.csc_array(Y.astype(dtype))
+        if self.fit_intercept:
+            ones = np.ones(Y.shape[0]) if weights is None else weights
+            means = np.asarray(columns.T @ ones) / total
+
+        def block(start: int, stop: int) -> Array:
+            dense = columns[:, start:stop].toarray()
+            dense -= means[start:stop].astype(dtype)
+            return dense if shift is None else dense * shift[:, None]
+
+        return block, Y.shape[1], means
+
+    def _rows(self, X: Any, shift: Array | None, dtype: np.dtype[Any]) -> solvers.Rows:
+        """X weighted and (for an intercept) centred, as the solvers see it."""
+        mean = None
+        if self.fit_intercept:
+            weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
+            mean = (np.asarray(X.T @ weights) / weights.sum()).astype(dtype)
+        if shift is not None and is_sparse(X):
+            X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+        return solvers.Rows(X, dtype, mean, shift)
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+        """Fit W.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n, d)
+            Inputs; sparse ones are not made dense.
+        Y : array-like or SciPy sparse matrix of shape (n, K)
+            Outputs; best sparse.
+        sample_weight : array-like of shape (n,), optional
+            Not negative; a row of weight w counts as w rows.
+
+        Returns
+        -------
+        self
+            As it was before if anything goes wrong.
+        """
+        dtype = self._check_parameters()
+        rows, outputs = self._check_pair(X, Y, dtype)
+        shift = self._check_weights(sample_weight, rows.shape[0], dtype)
+        compression = self._make_compression(outputs.shape[1], dtype)
+        alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
+        W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype)
+        self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter)
+        if path is not None:
+            self.alpha_path_ = path
+        return self
+
+    def _solve(
+        self, X: Any, Y: sparse.csr_array, shift: Array | None, compression: Compression | None, alpha: float,
+        dtype: np.dtype[Any],
+    ) -> tuple[Array, Array, str, int]:  # fmt: skip
+        n_threads = resolve_n_threads(self.n_threads)
+        targets, m, means = self._targets(compression, Y, shift, dtype, n_threads)
+        prepared = self._rows(X, shift, dtype)
+        W, solver, n_iter = solvers.solve(
+            prepared, targets, m, alpha, solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads,
+            verbose=bool(self.verbose),
+        )  # fmt: skip
+        intercept = np.zeros(m, dtype=dtype)
+        if prepared.mean is not None:
+            intercept = (means - prepared.mean.astype(np.float64) @ W).astype(dtype)
+        return W, intercept, solver, n_iter
+
+    def _pick_alpha(
+        self, X: Any, Y: sparse.csr_array, shift: Array | None, compression: Compression | None, dtype: np.dtype[Any]
+    ) -> tuple[float, dict[str, Array] | None]:
+        """The penalty, and for 'auto' the precision at s of every penalty of the grid on held-out rows."""
+        if self.alpha != "auto":
+            return float(self.alpha), None
+        n = X.shape[0]
+        if n < 2:
+            raise ValueError("alpha='auto' needs at least 2 rows, to hold some out")
+        order = np.random.default_rng(self.random_state).permutation(n)
+        held = np.sort(order[: max(1, int(n * _HELD_OUT))])
+        kept = np.sort(order[len(held) :])
+        part = None if shift is None else shift[kept]
+        n_threads = resolve_n_threads(self.n_threads)
+        targets, m, means = self._targets(compression, Y[kept], part, dtype, n_threads)
+        rows = self._rows(X[kept], part, dtype)
+        tried: list[tuple[float, float]] = []
+        for alpha, B in solvers.path(
+            rows, targets, m, _ALPHAS, X[held], solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads
+        ):
+            B += means.astype(dtype)
+            found, _ = self._decode(B, compression, self.sparsity, n_threads)
+            tried.append((alpha, precision_at_k(Y[held], found, self.sparsity)))
+            if len(tried) > 3 and max(p for _, p in tried[-3:]) < max(p for _, p in tried):
+                break  # past the peak, and smaller penalties only cost more
+        tried.sort()
+        path = {"alpha": np.array([a for a, _ in tried]), "precision": np.array([p for _, p in tried])}
+        return float(path["alpha"][int(np.argmax(path["precision"]))]), path
+
+    def _keep(
+        self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
+        solver: str, n_iter: int,
+    ) -> None:  # fmt: skip
+        """All of a fit at once, when nothing can fail any more."""
+        self._forget()
+        self._fitted = True
+        self._feature_major = W
+        self._intercept = intercept
+        self._statistics = None
+        self.compression_ = compression
+        self.n_features_in_, self.n_outputs_ = int(W.shape[0]), int(n_outputs)
+        self.alpha_, self.solver_, self.n_iter_ = alpha, solver, n_iter
+        names = getattr(X, "columns", None)
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+
+    def _forget(self) -> None:
+        for name in [name for name in self.__dict__ if name.endswith("_") or name == "_fitted"]:
+            del self.__dict__[name]
+
+    # ------------------------------------------------------------ stage 1, batch by batch
+
+    def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+        """Add rows to the model: the same model as one `fit` on all rows so far, in any order of batches.
+
+        Keeps XᵀX and XᵀB, d·(d + m) numbers, and solves for W when it is first needed. Starts anew after a `fit`.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            As in `fit`.
+        """
+        dtype = self._check_parameters()
+        if self.alpha == "auto":
+            raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
+        rows, outputs = self._check_pair(X, Y, dtype)
+        shift = self._check_weights(sample_weight, rows.shape[0], dtype)
+        going_on = self.__dict__.get("_statistics") is not None
+        if going_on:
+            self._check_widths(rows, outputs)
+            compression = self.compression_
+        else:
+            compression = self._make_compression(outputs.shape[1], dtype)
+        n_threads = resolve_n_threads(self.n_threads)
+        if compression is None:
+            B = outputs.astype(dtype).toarray()
+        else:
+            B = compression.compress(outputs, n_threads=n_threads)
+        if shift is not None:
+            B *= shift[:, None]
+        fit_intercept, self.fit_intercept = self.fit_intercept, False
+        try:
+            prepared = self._rows(rows, shift, dtype)  # not centred: the sums do that
+        finally:
+            self.fit_intercept = fit_intercept
+        fresh = _Statistics(rows.shape[1], B.shape[1])
+        fresh.add_rows(prepared, B, n_threads)
+        if going_on and self._statistics is not None:
+            self._statistics.add(fresh)
+            self._stale = True
+            return self
+        W = np.zeros((rows.shape[1], B.shape[1]), dtype=dtype)
+        self._keep(
+            X, W, np.zeros(B.shape[1], dtype=dtype), compression, outputs.shape[1], float(self.alpha), "cholesky", 0
+        )
+        self._statistics, self._stale = fresh, True
+        return self
+
+    def fit_batches(self, batches: Iterable[tuple[Any, Any]]) -> Self:
+        """Fit from an iterator of (X, Y) batches that need not fit into memory together.
+
+        Parameters
+        ----------
+        batches : iterable of (X, Y)
+        """
+        model = type(self)(**self.get_params())
+        for X, Y in batches:
+            model.partial_fit(X, Y)
+        model._require_fitted()
+        self._forget()
+        self.__dict__.update({name: value for name, value in model.__dict__.items() if name not in self.get_params()})
+        return self
+
+    def merge(self, other: ShoreRegressor) -> Self:
+        """Add the rows that another model has seen by `partial_fit` to this one.
+
+        Parameters
+        ----------
+        other : ShoreRegressor
+            With the same parameters, features and outputs.
+        """
+        for model in (self, other):
+            model._require_fitted()
+            if model._statistics is None:
+                raise ValueError("merge needs two models that were fitted by partial_fit")
+        mine, its = self.get_params(), other.get_params()
+        for name in ("n_components", "compression", "fit_intercept", "dtype", "random_state", "sparsity"):
+            if repr(mine[name]) != repr(its[name]):
+                raise ValueError(f"merge needs equal parameters, but {name} is {mine[name]!r} and {its[name]!r}")
+        if (self.n_features_in_, self.n_outputs_) != (other.n_features_in_, other.n_outputs_):
+            raise ValueError("merge needs models with the same numbers of features and outputs")
+        assert self._statistics is not None
+        assert other._statistics is not None
+        self._statistics.add(other._statistics)
+        self._stale = True
+        return self
+
+    def _weights(self) -> tuple[Array, Array]:
+        """W, feature-major, and the intercept; solves if rows were added since."""
+        if self._statistics is not None and self._stale:
+            W, intercept = self._statistics.solve(float(self.alpha), bool(self.fit_intercept), np.dtype(self.dtype))
+            self._feature_major, self._intercept, self._stale = W, intercept, False
+        return self._feature_major, self._intercept
+
+    @property
+    def coef_(self) -> Array:
+        """W of shape (m, d)."""
+        self._require_fitted()
+        return self._weights()[0].T
+
+    @property
+    def intercept_(self) -> Array:
+        """Of shape (m,); zeros without `fit_intercept`."""
+        self._require_fitted()
+        return self._weights()[1]
+
+    # ------------------------------------------------------------ stage 2
+
+    def _check_widths(self, rows: Any, outputs: Any = None) -> None:
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if outputs is not None and outputs.shape[1] != self.n_outputs_:
+            raise ValueError(f"Y has {outputs.shape[1]} outputs, but the model has {self.n_outputs_}")
+
+    def _blocks(self, X: Any) -> Iterable[slice]:
+        width = self._feature_major.shape[1]
+        step = max(1, _BLOCK_BYTES // (width * self._feature_major.itemsize))
+        return (slice(start, min(X.shape[0], start + step)) for start in range(0, X.shape[0], step))
+
+    def _decode(
+        self, B: Array, compression: Compression | None, sparsity: int, n_threads: int, **limits: Any
+    ) -> tuple[sparse.csr_array, DecodeInfo | None]:
+        """Sparse outputs from the scores Wx of a block of rows."""
+        if compression is None:
+            return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
+        found, info = decode(
+            B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
+            max_iter=self.max_iter, tol=self.tol, n_threads=n_threads, return_info=True, **limits,
+        )  # fmt: skip
+        return found, info
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        sparsity: int | None = None,
+        allowed: Any = None,
+        denied: Any = None,
+        n_threads: int | None = None,
+        return_info: bool = False,
+    ) -> Any:
+        """Sparse outputs for every row.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n, d)
+        sparsity : int, optional
+            Outputs to keep at most; None for the model's.
+        allowed, denied : 1-D array of indices or booleans, or sparse matrix of shape (n, K), optional
+            As in `shore.decode`.
+        n_threads : int, optional
+            None for the model's.
+        return_info : bool, default False
+
+        Returns
+        -------
+        csr_array of shape (n, K)
+        DecodeInfo
+            Only with ``return_info=True``.
+        """
+        self._require_fitted()
+        W, intercept = self._weights()
+        rows = self._check_inputs(X, W.dtype)
+        self._check_widths(rows)
+        threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
+        s = self.sparsity if sparsity is None else sparsity
+        if return_info and self.compression_ is None:
+            raise ValueError("return_info needs a compression: the uncompressed model does not iterate")
+        results: list[Any] = []
+        for here in self._blocks(rows):
+            B = solvers.times(rows[here], W, threads)
+            B += intercept
+            limits = {
+                name: which[here] if is_sparse(which) else which
+                for name, which in (("allowed", _row_sliceable(allowed)), ("denied", _row_sliceable(denied)))
+            }
+            results.append(self._decode(B, self.compression_, s, threads, **limits))
+        found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), W.dtype)
+        if not return_info:
+            return found
+        infos = [info for _, info in results]
+        names = ("n_iter", "converged", "residual", "step", "full_passes")
+        kinds = (np.int64, np.bool_, np.float64, np.float64, np.int64)
+        return found, DecodeInfo(
+            **{
+                name: np.concatenate([getattr(info, name) for info in infos] or [np.empty(0, kind)])
+                for name, kind in zip(names, kinds, strict=True)
+            }
+        )
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Precision at s of the predictions, `shore.metrics.precision_at_k`."""
+        return precision_at_k(Y, self.predict(X), self.sparsity)
+
+    def explain(self, X: Any, top_features: int = 10) -> Explanation:
+        """For every predicted output, the features that spoke for and against it.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n, d)
+        top_features : int, default 10
+            How many to list per predicted output, the largest in size first.
+
+        Returns
+        -------
+        Explanation
+            Contributions (φ_jᵀW)_f·x_f; over all features they sum to the correlation score φ_jᵀWx.
+        """
+        self._require_fitted()
+        top = check_sparsity(top_features, name="top_features")
+        W, intercept = self._weights()
+        rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
+        self._check_widths(rows)
+        found = self.predict(rows)
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("row", "output", "value", "feature", "contribution", "score")
+        }
+        for i in np.flatnonzero(np.diff(found.indptr)):
+            outputs = found.indices[found.indptr[i] : found.indptr[i + 1]]
+            features = rows.indices[rows.indptr[i] : rows.indptr[i + 1]].astype(np.int64)
+            x = rows.data[rows.indptr[i] : rows.indptr[i + 1]].astype(np.float64)
+            phi = self._output_columns(outputs)
+            contributions = x[:, None] * (W[features].astype(np.float64) @ phi)
+            if np.any(intercept):
+                features = np.append(features, -1)
+                contributions = np.vstack([contributions, intercept.astype(np.float64) @ phi])
+            for e, j in enumerate(outputs):
+                best = np.lexsort((features, -np.abs(contributions[:, e])))[:top]
+                columns["row"].append(np.full(len(best), i, dtype=np.int64))
+                columns["output"].append(np.full(len(best), j, dtype=np.int64))
+                columns["value"].append(np.full(len(best), found.data[found.indptr[i] + e]))
+                columns["feature"].append(features[best])
+                columns["contribution"].append(contributions[best, e])
+                columns["score"].append(np.full(len(best), contributions[:, e].sum()))
+        kinds = {"row": np.int64, "output": np.int64, "feature": np.int64}
+        return Explanation(
+            **{
+                name: np.concatenate(parts or [np.empty(0, kinds.get(name, np.float64))])
+                for name, parts in columns.items()
+            }
+        )
+
+    def _output_columns(self, outputs: Array) -> Array:
+        """Columns of Φ, (m, len(outputs)); of the identity for the uncompressed model."""
+        pick = sparse.csr_array(
+            (np.ones(len(outputs)), (np.arange(len(outputs)), outputs)), shape=(len(outputs), self.n_outputs_)
+        )
+        if self.compression_ is None:
+            return np.asarray(pick.toarray().T)
+        return self.compression_.compress(pick).T.astype(np.float64)
+
+
+def _row_sliceable(which: Any) -> Any:
+    return sparse.csr_array(which) if is_sparse(which) else which
+
+
+def _stack(parts: list[Any], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:
+    if not parts:
+        return sparse.csr_array(shape, dtype=dtype)
+    whole = parts[0] if len(parts) == 1 else sparse.csr_array(sparse.vstack(parts, format="csr"))
+    whole.has_canonical_format = True
+    return whole

@@ -1,0 +1,309 @@
+import copy
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+
+import shore
+from shore.datasets import make_synthetic
+
+DATA = make_synthetic(300, 20, 150, sparsity=3, snr_db=30, seed=1)
+X, Y = DATA.X, DATA.Y
+
+
+def fitted(**options):
+    return shore.ShoreRegressor(3, n_components=64, **options).fit(X, Y)
+
+
+# ---------------------------------------------------------------- stage 1
+
+
+@pytest.mark.parametrize("compression", ["sparse_sign", "gaussian"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_matrix, np.asfortranarray])
+def test_coefficients_are_the_closed_form(compression, fit_intercept, weighted, kind):
+    weights = np.random.default_rng(0).uniform(0, 2, 300) if weighted else None
+    model = shore.ShoreRegressor(
+        3, n_components=64, compression=compression, alpha=0.5, fit_intercept=fit_intercept, dtype=np.float64
+    ).fit(kind(X), Y, sample_weight=weights)
+    B, x = model.compression_.compress(Y), X.astype(np.float64)
+    w = np.ones(300) if weights is None else weights
+    x_mean, b_mean = (w @ x / w.sum(), w @ B / w.sum()) if fit_intercept else (np.zeros(20), np.zeros(64))
+    xc, bc = x - x_mean, B - b_mean
+    W = np.linalg.solve((xc.T * w) @ xc + 0.5 * np.eye(20), (xc.T * w) @ bc)
+    np.testing.assert_allclose(model.coef_, W.T, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, b_mean - x_mean @ W, rtol=1e-7, atol=1e-7)
+
+
+def test_alpha_0_is_the_paper_s_closed_form():
+    model = fitted(alpha=0.0, dtype=np.float64)
+    x = X.astype(np.float64)
+    expected = model.compression_.compress(Y).T @ x @ np.linalg.inv(x.T @ x)  # ΦY Xᵀ (X Xᵀ)⁻¹, samples in columns
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_training_loss_ratio_approaches_one():
+    """Theorem 1: ‖ΦY - ŴX‖² over ‖Y - ẐX‖² is within 1 ± 3/√m."""
+    loss = np.linalg.norm(Y.toarray() - X @ fitted(compression=None, alpha=0.0).coef_.T) ** 2
+    for m in (50, 200, 800):
+        ratios = []
+        for seed in range(5):
+            model = shore.ShoreRegressor(3, n_components=m, compression="gaussian", alpha=0.0, random_state=seed).fit(
+                X, Y
+            )
+            residual = model.compression_.compress(Y) - X @ model.coef_.T
+            ratios.append(np.linalg.norm(residual) ** 2 / loss)
+        assert abs(np.mean(ratios) - 1) < 3 / np.sqrt(m)
+
+
+def test_uncompressed_model_predicts_by_projection():
+    for fit_intercept in (False, True):
+        model = fitted(compression=None, fit_intercept=fit_intercept)
+        assert model.coef_.shape == (150, 20)
+        expected = shore.project(X @ model.coef_.T + model.intercept_, 3, "nonneg")
+        reference.assert_same_rows(model.predict(X), expected, rtol=1e-3, tie_rtol=1e-3)
+
+
+def test_partial_fit_and_merge_are_fit():
+    cuts = [0, 10, 11, 60, 150, 160, 280, 300]
+    order = np.random.default_rng(0).permutation(7)
+    for options in ({}, {"fit_intercept": True}, {"compression": None}):
+        whole = fitted(**options)
+        for convert in (np.asarray, sparse.csr_array):
+            parts = [(convert(X[a:b]), Y[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+            by_parts = shore.ShoreRegressor(3, n_components=64, **options)
+            for i in order:
+                by_parts.partial_fit(*parts[i])
+            first, second = (shore.ShoreRegressor(3, n_components=64, **options) for _ in range(2))
+            first.fit_batches(parts[:3])
+            second.fit_batches(iter(parts[3:]))
+            for model in (by_parts, first.merge(second)):
+                scale = np.abs(whole.coef_).max()
+                np.testing.assert_allclose(model.coef_, whole.coef_, rtol=0, atol=1e-5 * scale)
+                np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-4, atol=1e-3)
+
+
+def test_alpha_auto_picks_from_its_curve():
+    for data in (X, sparse.csr_array(X)):
+        for solver in ("auto", "cg"):
+            model = shore.ShoreRegressor(3, n_components=64, alpha="auto", solver=solver).fit(data, Y)
+            path = model.alpha_path_
+            assert np.all(np.diff(path["alpha"]) > 0)
+            assert model.alpha_ == path["alpha"][np.argmax(path["precision"])]
+            assert not hasattr(model.set_params(alpha=1.0).fit(data, Y), "alpha_path_")
+
+
+# ---------------------------------------------------------------- stage 2
+
+
+@pytest.mark.parametrize("compression", ["sparse_sign", "gaussian", None])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_predictions_do_not_depend_on_batches_threads_or_order(compression, convert, monkeypatch):
+    model = fitted(compression=compression, fit_intercept=True)
+    given = convert(X)
+    whole = model.predict(given, n_threads=1)
+    reference.assert_canonical(whole, (300, 150), 3, np.float32)
+    for n_threads in (2, 3, 7):
+        reference.assert_same_bits(model.predict(given, n_threads=n_threads), whole)
+    order = np.random.default_rng(0).permutation(300)
+    reference.assert_same_bits(model.predict(given[order]), sparse.csr_array(whole[order]))
+    for size in (1, 7, 64):
+        for start in range(0, 128, size):
+            part = model.predict(given[start : start + size], n_threads=2)
+            reference.assert_same_bits(part, sparse.csr_array(whole[start : start + size]))
+    monkeypatch.setattr("shore.estimator._BLOCK_BYTES", 40_000)
+    reference.assert_same_bits(model.predict(given), whole)
+
+
+def test_dense_and_csr_inputs_differ_by_rounding_alone():
+    model = fitted(dtype=np.float64)
+    reference.assert_same_rows(model.predict(X), model.predict(sparse.csr_array(X)), rtol=1e-8)
+
+
+def test_predict_options():
+    model = fitted()
+    found, info = model.predict(X, return_info=True)
+    assert len(info.n_iter) == len(info.residual) == 300
+    assert info.converged.mean() > 0.9
+    assert np.diff(model.predict(X, sparsity=1).indptr).max() == 1
+    assert not np.isin(model.predict(X, denied=np.unique(found.indices)).indices, found.indices).any()
+    allowed = sparse.csr_array(np.random.default_rng(0).random((300, 150)) < 0.1)
+    assert (model.predict(X, allowed=allowed).astype(bool) > allowed).nnz == 0
+    empty, info = model.predict(X[:0], return_info=True)
+    assert empty.shape == (0, 150)
+    assert len(info.step) == 0
+    with pytest.raises(ValueError, match="return_info needs a compression"):
+        fitted(compression=None).predict(X, return_info=True)
+
+
+def test_score_is_precision_at_s():
+    model = fitted()
+    assert model.score(X, Y) == shore.metrics.precision_at_k(Y, model.predict(X), 3)
+    assert model.score(X, Y) > 0.2
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "gaussian"}, {"compression": None}, {"fit_intercept": True}])
+def test_explanations_sum_to_the_correlation_score(options):
+    model = fitted(dtype=np.float64, **options)
+    all_of_it = model.explain(X[:5], top_features=100)
+    found = model.predict(X[:5])
+    assert len(all_of_it) == found.nnz * (20 + bool(options.get("fit_intercept")))
+    scores = X[:5].astype(np.float64) @ model.coef_.T + model.intercept_
+    if model.compression_ is not None:
+        scores = model.compression_.correlate(scores)
+    for i, j in zip(*found.nonzero(), strict=True):
+        mine = (all_of_it.row == i) & (all_of_it.output == j)
+        np.testing.assert_allclose(all_of_it.contribution[mine].sum(), scores[i, j], rtol=1e-9)
+        np.testing.assert_allclose(all_of_it.score[mine], scores[i, j], rtol=1e-9)
+        np.testing.assert_array_equal(all_of_it.value[mine], found[i, j])
+        sizes = np.abs(all_of_it.contribution[mine])
+        assert np.all(np.diff(sizes) <= 0)
+    short = model.explain(sparse.csr_array(X[:5]), top_features=2)
+    assert len(short) == 2 * found.nnz
+    assert set(short.to_dict()) == {"row", "output", "value", "feature", "contribution", "score"}
+
+
+# ---------------------------------------------------------------- errors, state
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"alpha": -1.0}, ValueError, "alpha must be a number of at least 0 or 'auto', got -1.0"),
+        ({"alpha": "much"}, TypeError, "alpha must be a number"),
+        ({"alpha": np.nan}, ValueError, "alpha"),
+        ({"solver": "magic"}, ValueError, "solver must be one of 'auto', 'cholesky', 'dual', 'cg', got 'magic'"),
+        ({"solver_tol": 0}, ValueError, "solver_tol"),
+        ({"compression": "zip"}, ValueError, "compression must be 'sparse_sign'"),
+        ({"compression": shore.SparseSignCompression(9, 7)}, ValueError, "compression is for 7 outputs, but Y has 150"),
+        ({"n_components": 0}, ValueError, "n_components must be a positive integer"),
+        ({"sparsity": -2}, ValueError, "sparsity must be a positive integer"),
+        ({"dtype": np.int32}, ValueError, "dtype must be float32 or float64"),
+        ({"decoder": "guess"}, ValueError, "decoder"),
+        ({"n_threads": 0}, ValueError, "n_threads"),
+        ({"random_state": -1}, ValueError, "seed"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_said_at_fit_and_leave_the_model_as_it_was(options, error, words):
+    model = fitted()
+    before = copy.deepcopy({k: v for k, v in model.__dict__.items() if k.startswith("_") or k.endswith("_")})
+    model.set_params(**options)
+    with pytest.raises(error, match=words):
+        model.fit(X, Y)
+    assert set(before) <= set(model.__dict__)
+    np.testing.assert_array_equal(before["_feature_major"], model._feature_major)
+    fresh = shore.ShoreRegressor(**{"n_components": 64, **options})
+    with pytest.raises(error, match=words):
+        fresh.fit(X, Y)
+    assert not fresh.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize(
+    ("X_given", "Y_given", "words"),
+    [
+        (X[:10], Y, "X and Y must have the same number of rows, got 10 and 300"),
+        (X[:0], Y[:0], "X must have at least one row"),
+        (X[:, :0], Y, "X must have at least one row and one column"),
+        (X[0], Y, "X must be 2-D"),
+        (np.full((300, 20), np.nan), Y, "X must be finite"),
+        (sparse.csr_array(np.full((300, 20), np.inf)), Y, "X must be finite"),
+        (X, np.full((300, 4), np.nan), "Y must be finite"),
+    ],
+)
+def test_bad_data(X_given, Y_given, words):
+    with pytest.raises(ValueError, match=words):
+        shore.ShoreRegressor(3).fit(X_given, Y_given)
+    with pytest.raises(ValueError, match=words):
+        shore.ShoreRegressor(3).partial_fit(X_given, Y_given)
+
+
+def test_other_widths_later():
+    model = shore.ShoreRegressor(3, n_components=64).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="X has 19 features, but ShoreRegressor is expecting 20"):
+        model.predict(X[:, :19])
+    with pytest.raises(ValueError, match="X has 21 features"):
+        model.partial_fit(np.ones((300, 21)), Y)
+    with pytest.raises(ValueError, match="Y has 149 outputs, but the model has 150"):
+        model.partial_fit(X, Y[:, :149])
+    with pytest.raises(ValueError, match="merge needs equal parameters, but random_state"):
+        model.merge(shore.ShoreRegressor(3, n_components=64, random_state=1).partial_fit(X, Y))
+    with pytest.raises(ValueError, match="merge needs two models that were fitted by partial_fit"):
+        model.merge(fitted())
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), -np.ones(300), np.zeros(300), np.full(300, np.nan)])
+def test_bad_weights(weights):
+    with pytest.raises(ValueError, match="sample_weight"):
+        shore.ShoreRegressor(3).fit(X, Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("use", ["predict", "explain", "coef_", "intercept_", "score", "merge"])
+def test_not_fitted(use):
+    model = shore.ShoreRegressor()
+    with pytest.raises(shore.NotFittedError, match="not fitted yet"):
+        attribute = getattr(model, use)
+        attribute(*{"predict": [X], "explain": [X], "score": [X, Y], "merge": [model]}[use])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
+def test_all_zero_outputs_predict_nothing(kind, solver):
+    model = shore.ShoreRegressor(3, n_components=64, solver=solver).fit(kind(X), sparse.csr_array((300, 150)))
+    assert model.predict(kind(X)).nnz == 0
+
+
+def test_outputs_are_never_made_dense():
+    """n·K dense would be 40 GB here."""
+    n, K = 2000, 5_000_000
+    rng = np.random.default_rng(0)
+    outputs = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(0, K, n))), shape=(n, K))
+    model = shore.ShoreRegressor(1, n_components=64).fit(rng.normal(size=(n, 10)), outputs)
+    assert model.predict(rng.normal(size=(3, 10))).shape == (3, K)
+
+
+def test_copies_and_pickles_predict_alike():
+    model = fitted(fit_intercept=True)
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        reference.assert_same_bits(again.predict(X), model.predict(X))
+        assert repr(again) == repr(model)
+
+
+def test_progress_is_shown_when_asked(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    fitted(verbose=1)
+    assert "fit (cholesky): 64 of 64" in capsys.readouterr().err
+    fitted()
+    assert capsys.readouterr().err == ""
+
+
+INTERRUPTED = """
+import sys, numpy as np, shore
+from scipy import sparse
+rng = np.random.default_rng(0)
+X = sparse.random(30_000, 20_000, density=2e-3, format="csr", random_state=0)
+Y = sparse.random(30_000, 5_000, density=1e-3, format="csr", random_state=1)
+model = shore.ShoreRegressor(5, n_components=2000, alpha=1e-6, solver="cg", solver_tol=1e-6)
+print("started", flush=True)
+try:
+    model.fit(X, Y)
+except KeyboardInterrupt:
+    print("fitted" if model.__sklearn_is_fitted__() else "as it was", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_ctrl_c_ends_a_fit_and_leaves_no_half_model():
+    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "started\n"
+    time.sleep(2)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert (out, child.returncode) == ("as it was\n", 0)

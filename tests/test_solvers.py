@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+from scipy import linalg, sparse
+from threadpoolctl import threadpool_info
+
+from shore import solvers
+
+SHAPES = {"tall": (120, 30), "wide": (30, 120)}
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def make_rows(shape, dtype, kind, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=shape) * (rng.random(shape) < 0.4 if kind == "csr" else 1.0)
+    X[np.arange(min(shape)), np.arange(min(shape))] += 3  # well conditioned
+    X = X.astype(dtype)
+    return (sparse.csr_array(X) if kind == "csr" else X), X.astype(np.float64)
+
+
+def closed_form(X, B, alpha):
+    if alpha == 0:
+        return np.linalg.pinv(X) @ B
+    return np.linalg.solve(X.T @ X + alpha * np.eye(X.shape[1]), X.T @ B)
+
+
+def solve(X, B, alpha, solver, dtype, mean=None, shift=None, tol=None, **options):
+    rows = solvers.Rows(X, np.dtype(dtype), mean, shift)
+    tol = tol or (1e-6 if dtype is np.float32 else 1e-12)
+    return solvers.solve(
+        rows, lambda a, b: B[:, a:b], B.shape[1], alpha, solver=solver, tol=tol, n_threads=2, **options
+    )
+
+
+@dtypes
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("alpha", [0, 1e-3, 1, 100])
+@pytest.mark.parametrize("solver", solvers.SOLVERS)
+@pytest.mark.filterwarnings("ignore:X has rank:scipy.linalg.LinAlgWarning")
+def test_all_solvers_agree(dtype, kind, shape, alpha, solver):
+    given, X = make_rows(shape, dtype, kind)
+    B = np.random.default_rng(1).normal(size=(shape[0], 37)).astype(dtype)
+    W, used, n_iter = solve(given, B, alpha, solver, dtype)
+    expected = closed_form(X, B.astype(np.float64), alpha)
+    error = np.linalg.norm(W - expected) / np.linalg.norm(expected)
+    assert error < (1e-4 if dtype is np.float32 else 1e-8)
+    assert W.dtype == dtype
+    assert used in solvers.SOLVERS[1:]
+    assert (n_iter > 0) == (used == "cg")
+
+
+@dtypes
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_weights_and_centring(dtype, kind, solver, shape):
+    given, X = make_rows(shape, dtype, kind)
+    rng = np.random.default_rng(2)
+    B = rng.normal(size=(shape[0], 9))
+    weights = rng.uniform(0.5, 2, shape[0])
+    shift, mean = np.sqrt(weights).astype(dtype), (weights @ X / weights.sum()).astype(dtype)
+    scaled = given if kind == "dense" else sparse.csr_array(sparse.diags_array(shift) @ given)
+    B = (shift[:, None] * (B - weights @ B / weights.sum())).astype(dtype)
+    W, _, _ = solve(scaled, B, 0.5, solver, dtype, mean=mean, shift=shift)
+    expected = closed_form(shift[:, None].astype(np.float64) * (X - mean), B.astype(np.float64), 0.5)
+    np.testing.assert_allclose(
+        W, expected, rtol=0, atol=np.abs(expected).max() * (2e-4 if dtype is np.float32 else 1e-8)
+    )
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize(("solver", "shape"), [("cholesky", (40, 20)), ("dual", (12, 20))])
+def test_singular_without_penalty_is_minimum_norm_with_a_warning(kind, solver, shape):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(shape[0], 5)) @ rng.normal(size=(5, shape[1]))
+    B = rng.normal(size=(shape[0], 4))
+    with pytest.warns(linalg.LinAlgWarning, match="X has rank 5 of"):
+        W, _, _ = solve(sparse.csr_array(X) if kind == "csr" else X, B, 0.0, solver, np.float64)
+    np.testing.assert_allclose(W, np.linalg.pinv(X) @ B, atol=1e-6)
+
+
+@dtypes
+def test_products_do_not_depend_on_threads_or_neighbours(dtype):
+    given, X = make_rows((50, 41), dtype, "csr")
+    for width in (1, 7, 16, 100, 333):
+        P = np.random.default_rng(4).normal(size=(41, width)).astype(dtype)
+        for rows in (given, X.astype(dtype)):
+            whole = solvers.times(rows, P, 1)
+            np.testing.assert_allclose(whole, X @ P, rtol=0, atol=1e-4 if dtype is np.float32 else 1e-12)
+            np.testing.assert_array_equal(solvers.times(rows, P, 3), whole)
+            np.testing.assert_array_equal(np.concatenate([solvers.times(rows[[i]], P, 1) for i in range(50)]), whole)
+
+
+def test_conjugate_gradients_do_not_depend_on_threads():
+    given, _ = make_rows((80, 50), np.float32, "csr")
+    B = np.random.default_rng(5).normal(size=(80, 150)).astype(np.float32)
+    first = solve(given, B, 1.0, "cg", np.float32)[0]
+    rows = solvers.Rows(given, np.dtype(np.float32))
+    for n_threads in (1, 3, 7):
+        W = solvers.solve(rows, lambda a, b: B[:, a:b], 150, 1.0, solver="cg", tol=1e-6, n_threads=n_threads)[0]
+        np.testing.assert_array_equal(W, first)
+
+
+def test_conjugate_gradients_say_when_they_gave_up(monkeypatch):
+    monkeypatch.setattr(solvers, "_MAX_CG_STEPS", 3)
+    for kind in ("csr", "dense"):
+        given, _ = make_rows((80, 50), np.float32, kind)
+        with pytest.warns(RuntimeWarning, match="conjugate gradients stopped after 3 steps"):
+            solve(given, np.ones((80, 2), dtype=np.float32), 0.0, "cg", np.float32)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_path_equals_single_fits(kind, solver):
+    given, X = make_rows((90, 40), np.float64, kind)
+    B = np.random.default_rng(6).normal(size=(90, 35))
+    held = X[:5] + 1
+    rows = solvers.Rows(given, np.dtype(np.float64))
+    options = {"solver": solver, "tol": 1e-12, "n_threads": 2}
+    found = list(solvers.path(rows, lambda a, b: B[:, a:b], 35, (0.1, 10.0, 1.0), held, **options))
+    assert [alpha for alpha, _ in found] == [10.0, 1.0, 0.1]
+    for alpha, scores in found:
+        np.testing.assert_allclose(scores, held @ closed_form(X, B, alpha), rtol=1e-7, atol=1e-9)
+
+
+def test_auto_picks_by_cost():
+    assert solvers.choose_solver(20_000, 5_000, 500, None, 4, 1.0) == "cholesky"
+    assert solvers.choose_solver(500, 20_000, 500, None, 4, 1.0) == "dual"
+    assert solvers.choose_solver(20_753, 20_000, 1000, 400_000, 4, 2.0) == "cg"
+    assert solvers.choose_solver(5_000, 300, 100, 90_000, 4, 1.0) == "cholesky"
+    assert solvers.choose_solver(10**7, 10**6, 100, 10**8, 4, 1.0) == "cg"  # nothing else fits
+
+
+def test_blas_threads_are_put_back():
+    given, _ = make_rows((60, 20), np.float64, "dense")
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    for solver in ("cholesky", "dual", "cg"):
+        solve(given, np.ones((60, 2)), 1.0, solver, np.float64)
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
