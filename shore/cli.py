@@ -33,6 +33,8 @@ def _demo(arguments: argparse.Namespace) -> int:
         arguments.samples, arguments.features, arguments.outputs, arguments.sparsity, arguments.components,
     )  # fmt: skip
     clock = [time.perf_counter()]
+    if n < 5:
+        raise ValueError(f"--samples must be at least 5, got {n}")
     n_train = n * 4 // 5
     problem = make_synthetic(n, d, K, sparsity=s, snr_db=arguments.snr_db, seed=arguments.seed)
     X, Y, X_test, Y_test = problem.X[:n_train], problem.Y[:n_train], problem.X[n_train:], problem.Y[n_train:]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, is_sparse
+from shore._validation import check_rows, is_sparse, working_dtype
 
 __all__ = ["Compression", "GaussianCompression", "MatrixCompression", "SparseSignCompression"]
 
@@ -43,7 +43,7 @@ def _seed(value: Any) -> int:
 def _float_dtype(value: Any) -> np.dtype[Any]:
     dtype: np.dtype[Any] | None
     try:
-        dtype = np.dtype(value)
+        dtype = None if value is None else np.dtype(value)
     except TypeError:
         dtype = None
     if dtype is None or dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -56,6 +56,11 @@ def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
     if rows.shape[1] != n_columns:
         raise ValueError(f"{name} must have {n_columns} columns, one per {what}, got shape {rows.shape}")
     return rows
+
+
+def _refuse_overflow(compressed: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
+    if not np.isfinite(compressed).all():
+        raise ValueError(f"Y is too large: its compression leaves the range of {dtype}")
 
 
 class Compression(ABC):
@@ -104,12 +109,15 @@ class Compression(ABC):
         if not is_sparse(rows):
             step = max(1, _BLOCK_BYTES // max(1, self.n_outputs * self.dtype.itemsize))
         for start in range(0, rows.shape[0], max(1, step)):
-            block = sparse.csr_array(rows[start : start + step]) if step < rows.shape[0] else sparse.csr_array(rows)
+            block = rows[start : start + step] if step < rows.shape[0] else rows
+            block = sparse.csr_array(block if is_sparse(block) else np.asarray(block, dtype=self.dtype))
             data = np.ascontiguousarray(block.data, dtype=self.dtype)
             if not np.isfinite(data).all():
-                raise ValueError("Y must be finite, but it holds NaN or infinity")
+                raise ValueError(f"Y must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
             threads = min(resolve_n_threads(n_threads), max(1, block.shape[0]))
             _core.compress_csr(self._phi, data, block.indices, block.indptr, out[start : start + step], threads)
+            if np.abs(data).max(initial=0) > 1e-9 * np.finfo(self.dtype).max:
+                _refuse_overflow(out[start : start + step], self.dtype)
         return out
 
     def correlate(self, R: Any, *, n_threads: int | None = None) -> npt.NDArray[Any]:
@@ -128,9 +136,10 @@ class Compression(ABC):
         """
         rows = _check_columns(R, "R", self.n_components, "component")
         dense = rows.toarray() if is_sparse(rows) else rows
-        return self._correlate(
-            np.require(dense, dtype=self.dtype, requirements=["C", "A"]), resolve_n_threads(n_threads)
-        )
+        dense = np.require(dense, dtype=self.dtype, requirements=["C", "A"])
+        if not np.isfinite(dense).all():
+            raise ValueError(f"R must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
+        return self._correlate(dense, resolve_n_threads(n_threads))
 
 
 class _DenseCompression(Compression):
@@ -210,8 +219,7 @@ class MatrixCompression(_DenseCompression):
         dense = rows.toarray() if is_sparse(rows) else rows
         if 0 in dense.shape:
             raise ValueError(f"matrix must have at least one row and one column, got shape {dense.shape}")
-        dtype = np.float32 if dense.dtype == np.float32 else np.float64
-        columns = np.array(dense.T, dtype=dtype, order="C", copy=True)
+        columns = np.array(dense.T, dtype=working_dtype(dense.dtype, "matrix"), order="C", copy=True)
         if not np.isfinite(columns).all():
             raise ValueError("matrix must be finite, but it holds NaN or infinity")
         self._set_columns(columns)

@@ -20,9 +20,13 @@ __all__ = ["Box", "Constraint", "Simplex", "feasible_set"]
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
-    if math.isnan(value):
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be in the range of float64") from None
+    if math.isnan(number):
         raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)
+    return number
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,12 @@ _BOX, _SIMPLEX = 3, 4
 def _constraint_code(constraint: Any, dtype: np.dtype[Any]) -> tuple[int, float, float, float]:
     """(kind, low, high, total) for the kernels, bounds rounded to the dtype of the values."""
     if isinstance(constraint, Box):
-        return _BOX, float(dtype.type(constraint.low)), float(dtype.type(constraint.high)), 0.0
+        with np.errstate(over="ignore"):  # a bound past the range of the dtype is none
+            return _BOX, float(dtype.type(constraint.low)), float(dtype.type(constraint.high)), 0.0
     if isinstance(constraint, Simplex):
+        info = np.finfo(dtype)
+        if not float(info.tiny) <= constraint.total <= float(info.max) ** 0.5:
+            raise ValueError(f"constraint {constraint!r}: its total is out of the range of {dtype}")
         return _SIMPLEX, 0.0, 0.0, constraint.total
     accepted = "'real', 'nonneg', 'binary', shore.Box(low, high) or shore.Simplex(total)"
     if not isinstance(constraint, str):
@@ -99,6 +107,8 @@ def _constraint_code(constraint: Any, dtype: np.dtype[Any]) -> tuple[int, float,
 
 def _mask_for_all(which: Any, name: str, n_outputs: int) -> npt.NDArray[np.bool_]:
     """An index array or a boolean mask, as a boolean mask."""
+    if isinstance(which, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; pass indices or a boolean mask")
     outputs = np.asarray(which)
     if outputs.ndim != 1:
         raise ValueError(

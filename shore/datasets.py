@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from shore._validation import check_sparsity
 from shore.constraints import Constraint
 from shore.projection import project
 
@@ -80,6 +81,14 @@ def make_synthetic(
     >>> problem.X.shape, problem.Y.shape, problem.Y.nnz
     ((100, 20), (100, 500), 300)
     """
+    for name, size in (("n_samples", n_samples), ("n_features", n_features), ("n_outputs", n_outputs)):
+        if size != 0 or name != "n_samples":  # no rows are a problem too
+            check_sparsity(size, name=name)
+    check_sparsity(sparsity)
+    if np.isnan(snr_db):
+        raise ValueError(f"snr_db must be a number, got {snr_db!r}")
+    if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
     rng = np.random.default_rng(seed)
     kind: Any = np.dtype(dtype).type
     noise = 0.0 if np.isposinf(snr_db) else 10 ** (-snr_db / 20)

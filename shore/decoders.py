@@ -52,7 +52,10 @@ class DecodeInfo:
 def _check_number(value: Any, name: str, accepted: str, low: float, *, inclusive: bool) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {accepted}, got {value!r} of type {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < low or (number == low and not inclusive):
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
     return number
@@ -65,7 +68,7 @@ def _check_max_iter(value: Any) -> int:
         raise TypeError(f"max_iter must be a positive integer, got {value!r} of type {type(value).__name__}") from None
     if isinstance(value, bool) or number < 1:
         raise ValueError(f"max_iter must be a positive integer, got {value!r}")
-    return number
+    return min(number, 1 << 62)
 
 
 def _check_method(method: Any) -> None:
@@ -78,6 +81,7 @@ def _refuse_not_finite(block: npt.NDArray[Any], residual: npt.NDArray[np.float64
     for row in np.flatnonzero(~np.isfinite(residual)):
         if not np.isfinite(block[row]).all():
             raise ValueError(f"B must be finite, but row {start + int(row)} holds NaN or infinity")
+        raise ValueError(f"B is too large: the norm of row {start + int(row)} is past 1e150")
 
 
 def decode(
@@ -104,8 +108,9 @@ def decode(
 
     Π being the projection of `shore.project`, until t ≥ 2 and ‖v⁽ᵗ⁾ - v⁽ᵗ⁻²⁾‖₂ ≤ tol·(0.01 + ‖v⁽ᵗ⁾‖₂), or for
     `max_iter` steps. Every row stops by itself, and its result does not depend on the other rows, their order,
-    their number or the number of threads. A row whose residual passes 10·‖b‖₂ has diverged: it starts again with
-    half the step.
+    their number or the number of threads. A row whose residual passes 10·‖b‖₂ (for a Simplex the larger of that and
+    10·total·max‖φ_j‖₂) has diverged: it starts again with half the step. Where no step helps, because φ_jᵀb itself
+    overflows, the result is an empty row that has not converged.
 
     Parameters
     ----------

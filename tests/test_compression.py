@@ -33,7 +33,8 @@ def test_products_are_those_of_the_matrix(kind, dtype, m, K):
     assert Phi.dtype == dtype
     tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype is np.float32 else {"rtol": 1e-12, "atol": 1e-12}
     Y = random_outputs(9, K).astype(np.float32).astype(np.float64)
-    for given in (Y, Y.toarray(), Y.tocsc(), Y.astype(np.float32)):
+    dense = Y.toarray()
+    for given in (Y, dense, Y.tocsc(), Y.astype(np.float32), dense.astype(">f4"), np.asfortranarray(dense)):
         compressed = phi.compress(given, n_threads=2)
         assert compressed.dtype == dtype
         np.testing.assert_allclose(compressed, Y.toarray() @ Phi.T, **tolerance)
@@ -127,6 +128,10 @@ def test_pickle(kind):
         (lambda: shore.SparseSignCompression(5, 7).compress(np.ones((2, 5))), ValueError, "Y must have 7 columns"),
         (lambda: shore.SparseSignCompression(5, 7).compress([[np.nan] * 7]), ValueError, "Y must be finite"),
         (lambda: shore.SparseSignCompression(5, 7).correlate(np.ones((2, 7))), ValueError, "R must have 5 columns"),
+        (lambda: shore.SparseSignCompression(5, 7).correlate([[np.nan] * 5]), ValueError, "R must be finite"),
+        (lambda: shore.GaussianCompression(5, 7).compress([[3e38] * 7]), ValueError, "Y is too large"),
+        (lambda: shore.SparseSignCompression(5, 7, dtype=None), ValueError, "dtype must be float32 or float64"),
+        (lambda: shore.SparseSignCompression(2**31 + 1, 7, nnz_per_output=1), ValueError, "n_components.*too large"),
     ],
 )
 def test_bad_arguments(make, error, words):

@@ -21,6 +21,8 @@ def test_bounds_must_be_numbers():
         shore.Box("0", 1)
     with pytest.raises(ValueError, match="high must be a number, got nan"):
         shore.Box(0, float("nan"))
+    with pytest.raises(ValueError, match="high must be in the range of float64"):
+        shore.Box(0, 10**400)
     with pytest.raises(TypeError, match="total"):
         shore.Simplex(None)
 

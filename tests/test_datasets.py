@@ -35,6 +35,22 @@ def test_noise_follows_the_signal_to_noise_ratio():
     assert noise.std() == pytest.approx(0.1, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_samples": -1}, "n_samples"),
+        ({"n_features": 0}, "n_features"),
+        ({"sparsity": -4}, "sparsity"),
+        ({"snr_db": np.nan}, "snr_db"),
+        ({"dtype": np.int64}, "dtype"),
+    ],
+    ids=str,
+)
+def test_bad_arguments(options, words):
+    with pytest.raises(ValueError, match=words):
+        make_synthetic(**{"n_samples": 5, "n_features": 3, "n_outputs": 4, **options})
+
+
 def test_same_seed_same_problem_in_any_blocks(monkeypatch):
     first = make_synthetic(20, 6, 30)
     monkeypatch.setattr("shore.datasets._BLOCK_BYTES", 7 * 30 * 4)

@@ -256,11 +256,68 @@ def test_no_result_holds_nan_or_infinity(kind, dtype, constraint):
     B[8:10] = [[small], [-small]]
     B = B.astype(dtype)
     for max_rows in (0, 1):
-        found, info = decode_with(B, phi, 3, max_rows=max_rows, constraint=constraint, step=2.5)
+        found, info = decode_with(B, phi, 3, max_rows=max_rows, constraint=constraint, step=2.5, check_input=False)
         reference.assert_canonical(found, (12, 200), 3, dtype)
         assert np.all(np.isfinite(info.step))
     if constraint in ("real", "nonneg"):
         assert found[[0]].nnz == 0
+
+
+def test_certificate_with_negative_offers():
+    """On a simplex the s-th best offer, and with it the bound of screening, may be negative and large."""
+    rng = np.random.default_rng(0)
+    M = rng.normal(size=(20, 200)) / np.sqrt(20)
+    M[0] = 1
+    phi = shore.MatrixCompression(M)
+    for size in (1e5, 1e7, 1e9):
+        B = np.abs(rng.normal(size=(100, 20)))
+        B[:, 0] = -size
+        options = {"constraint": shore.Simplex(), "step": 0.3, "tol": 1e-8}
+        for sparsity in (2, 4):
+            plain = decode_with(B, phi, sparsity, screening=False, max_rows=1, **options)
+            assert_same(decode_with(B, phi, sparsity, **options), plain, passes=False)
+
+
+def test_numbers_below_the_normal_range():
+    rng = np.random.default_rng(0)
+    phi = shore.MatrixCompression((rng.normal(size=(64, 300)) * 1e-12).astype(np.float32))
+    for scale in (1e-34, 1e-33, 1e-30):
+        B = (rng.normal(size=(40, 64)) * scale).astype(np.float32)
+        plain = decode_with(B, phi, 3, screening=False, max_rows=1, max_iter=5)
+        assert_same(decode_with(B, phi, 3, max_iter=5), plain, passes=False)
+
+
+def test_more_signs_than_16_bits_can_add():
+    phi = shore.SparseSignCompression(32768, 50, nnz_per_output=32768)
+    Y = sparse.csr_array(np.eye(8, 50, dtype=np.float32))
+    found = shore.decode(phi.compress(Y), phi, 1)
+    np.testing.assert_allclose(found.toarray(), Y.toarray(), atol=0.02)
+
+
+def test_steps_are_halved_for_as_long_as_it_takes():
+    phi = shore.MatrixCompression(1e10 * shore.GaussianCompression(40, 100, dtype=np.float64).toarray())
+    B = make_b(phi, 5, 2, noise=0.0)
+    found, info = shore.decode(B, phi, 2, constraint="nonneg", return_info=True)
+    expected, _, step = reference.decode(B, phi.toarray(), 2, constraint="nonneg")
+    np.testing.assert_array_equal(info.step, step)
+    assert np.all(info.step < 1e-18)
+    assert np.all(np.diff(found.indptr) > 0)
+    assert np.all(info.residual <= 10 * np.linalg.norm(B, axis=1))
+    assert np.all(shore.decode(B, phi, 2, step=1e25, return_info=True)[1].step < 1)
+
+
+def test_rows_whose_norm_overflows_are_refused():
+    phi = make_phi("gaussian", 30, 200)
+    with pytest.raises(ValueError, match="B is too large: the norm of row 1"):
+        shore.decode(np.array([[1.0] * 30, [1e160] * 30]), phi, 3)
+
+
+def test_algorithm_1_on_tiny_numbers():
+    phi = make_phi("gaussian", 30, 200)
+    B = make_b(phi, 6, 3)
+    normal = shore.decode(B, phi, 3, tol=0, max_iter=20)
+    tiny = shore.decode(B * 2.0**-570, phi, 3, tol=0, max_iter=20)  # squares of these vanish
+    np.testing.assert_allclose(tiny.toarray() * 2.0**570, normal.toarray(), rtol=1e-12)
 
 
 def test_nan_without_the_look_gives_empty_rows():
@@ -314,6 +371,7 @@ def test_wide_tables():
         ({"tol": np.nan}, ValueError, "tol"),
         ({"max_iter": 0}, ValueError, "max_iter must be a positive integer, got 0"),
         ({"max_iter": 2.5}, TypeError, "max_iter"),
+        ({"step": 10**400}, ValueError, "step must be a positive number"),
         ({"constraint": "boxy"}, ValueError, "constraint"),
         ({"n_threads": -1}, ValueError, "n_threads"),
         ({"allowed": [99]}, ValueError, "allowed must hold indices"),

@@ -1,4 +1,5 @@
 import copy
+import itertools
 import pickle
 import signal
 import subprocess
@@ -77,7 +78,7 @@ def test_partial_fit_and_merge_are_fit():
     for options in ({}, {"fit_intercept": True}, {"compression": None}):
         whole = fitted(**options)
         for convert in (np.asarray, sparse.csr_array):
-            parts = [(convert(X[a:b]), Y[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+            parts = [(convert(X[a:b]), Y[a:b]) for a, b in itertools.pairwise(cuts)]
             by_parts = shore.ShoreRegressor(3, n_components=64, **options)
             for i in order:
                 by_parts.partial_fit(*parts[i])
@@ -248,9 +249,9 @@ def test_bad_weights(weights):
 @pytest.mark.parametrize("use", ["predict", "explain", "coef_", "intercept_", "score", "merge"])
 def test_not_fitted(use):
     model = shore.ShoreRegressor()
+    calls = {"predict": [X], "explain": [X], "score": [X, Y], "merge": [model]}
     with pytest.raises(shore.NotFittedError, match="not fitted yet"):
-        attribute = getattr(model, use)
-        attribute(*{"predict": [X], "explain": [X], "score": [X, Y], "merge": [model]}[use])
+        getattr(model, use)(*calls[use])
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
@@ -288,8 +289,9 @@ INTERRUPTED = """
 import sys, numpy as np, shore
 from scipy import sparse
 rng = np.random.default_rng(0)
-X = sparse.random(30_000, 20_000, density=2e-3, format="csr", random_state=0)
-Y = sparse.random(30_000, 5_000, density=1e-3, format="csr", random_state=1)
+n = 30_000
+X = sparse.csr_array((rng.random(40 * n), (np.repeat(np.arange(n), 40), rng.integers(0, 20_000, 40 * n))))
+Y = sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(0, 5_000, n))))
 model = shore.ShoreRegressor(5, n_components=2000, alpha=1e-6, solver="cg", solver_tol=1e-6)
 print("started", flush=True)
 try:

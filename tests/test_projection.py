@@ -137,6 +137,19 @@ def test_box_ranks_by_gain_not_by_size():
     assert shore.project(np.array([[1.6, -1.5]]), 1, box).indices.tolist() == [1]
 
 
+@dtypes
+def test_box_ties_are_exact(dtype):
+    for v in ([2, -2.5], [-2.5, 2], [3, -5], [-5, 3]):  # gains 4 and 4, 9 and 9, on two sides of 0
+        V = np.array([v], dtype=dtype)
+        assert shore.project(V, 1, shore.Box(-1, np.inf)).indices.tolist() == [0]
+
+
+@pytest.mark.parametrize(("total", "dtype"), [(1e39, np.float32), (1e-50, np.float32), (1e200, np.float64)])
+def test_simplex_total_must_fit_the_dtype(total, dtype):
+    with pytest.raises(ValueError, match="total is out of the range of float"):
+        shore.project(np.ones((1, 3), dtype=dtype), 2, shore.Simplex(total))
+
+
 @pytest.mark.parametrize("kind", ["indices", "mask"])
 @constraints
 def test_allowed_and_denied_for_all_rows(constraint, kind):
@@ -304,6 +317,7 @@ def test_bad_arguments(arguments, error, words):
         ({"allowed": [True, False]}, ValueError, "allowed is a mask of length 2, but there are 4 outputs"),
         ({"denied": np.ones((2, 4), dtype=bool)}, ValueError, "denied must be 1-D"),
         ({"denied": sparse.csr_array((2, 3))}, ValueError, r"denied has shape \(2, 3\).*\(2, 4\)"),
+        ({"allowed": np.ma.array([0, 1], mask=[0, 1])}, TypeError, "allowed is a masked array"),
         ({"n_threads": 0}, ValueError, "n_threads must be a positive integer or None, got 0"),
         ({"n_threads": 1.5}, TypeError, "n_threads"),
     ],

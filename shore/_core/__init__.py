@@ -30,8 +30,7 @@
 A *block* is as many rows as a full pass has lanes: 32 for sparse signs, three vectors for a dense Φ. Its residuals
 are interleaved so that one load brings one component of all its rows.
 
-Who owns what: the Python layer validates, allocates every output and every workspace as NumPy arrays, and
-makes one call; kernels allocate nothing, take no lock, call nothing of Python and write only what is marked
+Who owns what: the Python layer validates, allocates every output as NumPy arrays, and makes one call; kernels allocate nothing, take no lock, call nothing of Python and write only what is marked
 OUT. A row is always the work of one thread, and every path computes φ_jᵀr in the same order of additions, so
 results do not depend on the number of threads, the batch, or the order of rows.
 """

@@ -128,6 +128,8 @@ def sign_layout(int64_t n_components, int64_t n_outputs, int64_t nnz):
     """The pad of a segment, and the shape and dtype of the tables."""
     longest = (n_components + nnz - 1) // nnz
     pad = max(32, 1 << (longest - 1).bit_length())
+    if nnz * 2 * pad > 1 << 32:
+        raise ValueError(f"n_components={n_components} is too large for sparse signs with {nnz} per output")
     dtype = np.uint16 if nnz * 2 * pad <= 1 << 16 else np.uint32
     return pad, (n_outputs + SHORE_TILE - 1) // SHORE_TILE * nnz * SHORE_TILE, dtype
 

@@ -44,8 +44,10 @@ static inline double shore_box_key(double v, double low, double high) {
     const double size = fabs(v), bound = v > 0 ? high : -low;
     if (size <= bound) return size;
     if (bound == 0) return 0;
-    /* √(v² - (v - c)²) = √(c (2v - c)) without squares that overflow or vanish */
-    const double key = sqrt(bound) * sqrt(size - 0.5 * bound) * 1.4142135623730951;
+    /* √(v² - (v - c)²) = √(c (2v - c)), in parts where the product would overflow or vanish */
+    const double gain = bound * (2 * size - bound);
+    const double key = gain > 1e-280 && gain < 1e280 ? sqrt(gain)
+                                                     : sqrt(bound) * sqrt(size - 0.5 * bound) * 1.4142135623730951;
     return key < bound ? bound : key > size ? size : key;
 }
 

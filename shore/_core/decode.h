@@ -4,6 +4,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#ifdef _MSC_VER
+#include <intrin.h>
+#endif
 #include "compression.h"
 #include "constraint.h"
 #include "topk.h"
@@ -30,11 +33,16 @@ static inline int64_t shore_take_next(int64_t *counter) {
     return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 #elif defined(_MSC_VER)
     return _InterlockedExchangeAdd64(counter, 1);
+#else
+    return (*counter)++; /* a compiler without atomics has no threads here either */
 #endif
 }
 
-/* A row that still diverges after this many halvings of its step cannot be decoded: its result is 0. */
-#define SHORE_MAX_HALVINGS 64
+/* Rows past this are not decoded: squares of their results would overflow. */
+#define SHORE_MAX_NORM 1e150
+
+/* Past all binary exponents of a double: a row that still diverges cannot be decoded, and its result is 0. */
+#define SHORE_MAX_HALVINGS 2200
 
 typedef struct {
     const shore_compression *phi;

@@ -110,10 +110,12 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
             }
             NAME(row_state) *s = rows[pass.n_rows];
             NAME(begin_row)(o, s, row, B + row * o->phi->n_components, permits + (one_permit ? 0 : row));
-            if (s->norm_b <= DBL_MAX)
+            if (s->norm_b <= SHORE_MAX_NORM) {
                 pass.n_rows++;
-            else /* overflow, or NaN that the caller did not look for */
+            } else { /* or NaN that the caller did not look for */
+                s->norm_r = INFINITY;
                 NAME(finish)(s, o->sparsity, index, value, count, outcome);
+            }
         }
         if (!pass.n_rows) break;
         NAME(full_pass)(&pass);

@@ -108,7 +108,7 @@ static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane) {
     const double most = (double)(32767 / phi->nnz);
     const double largest = NAME(largest)(s->r, phi->n_components), unit = largest / most;
     const REAL inverse = (REAL)(most / largest);
-    if (!(largest > 0 && inverse <= REAL_MAX)) { /* r = 0, or too small to scale */
+    if (!(most >= 1 && largest > 0 && inverse <= REAL_MAX)) { /* no bits left, r = 0, or too small to scale */
         s->failed = 1;
         return 32767;
     }
@@ -122,7 +122,7 @@ static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane) {
     }
     p->unit[lane] = unit * phi->scale;
     /* half a unit and some rounding for each of nnz terms, and the rounding of the exact number itself */
-    s->error = 0.502 * (double)phi->nnz * p->unit[lane] + NAME(rounding)(phi) * s->norm_r;
+    s->error = 0.502 * (double)phi->nnz * p->unit[lane] + NAME(rounding)(phi, s->norm_r);
     NAME(set_limit)(s);
     return NAME(limit_16)(s->limit / p->unit[lane]);
 }

@@ -70,15 +70,26 @@ static void NAME(dots)(const shore_compression *phi, const int64_t *j, int64_t n
 
 /* ---------------------------------------------------------------- norms, in double, in one fixed order */
 
+static double NAME(scaled_norm)(const REAL *x, int64_t n) {
+    double largest = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)x[i]));
+    if (!(largest > 0 && largest <= DBL_MAX)) return largest;
+    for (int64_t i = 0; i < n; i++) sum += ((double)x[i] / largest) * ((double)x[i] / largest);
+    return largest * sqrt(sum);
+}
+
 static double NAME(norm)(const REAL *x, int64_t n) {
     double sum[8] = {0};
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)
         for (int l = 0; l < 8; l++) sum[l] += (double)x[i + l] * (double)x[i + l];
     for (int l = 0; i < n; i++, l++) sum[l] += (double)x[i] * (double)x[i];
-    return sqrt(((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7])));
+    const double total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+    if (SHORE_UNLIKELY(total < 1e-280 || total > 1e280)) return NAME(scaled_norm)(x, n);
+    return sqrt(total);
 }
 
+/* At least ‖x - y‖: where squares vanish, a bound. */
 static double NAME(distance)(const REAL *x, const REAL *y, int64_t n) {
     double sum[8] = {0};
     int64_t i = 0;
@@ -91,7 +102,8 @@ static double NAME(distance)(const REAL *x, const REAL *y, int64_t n) {
         const double d = (double)x[i] - (double)y[i];
         sum[l] += d * d;
     }
-    return sqrt(((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7])));
+    const double total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+    return sqrt(total) + (total < 1e-280 ? 1e-140 * sqrt((double)n) : 0);
 }
 
 /* ---------------------------------------------------------------- the residual */
@@ -254,10 +266,12 @@ static void NAME(offer_known)(const shore_decode_options *o, NAME(row_state) *s,
     NAME(offer_answers)(o, s, n);
 }
 
-/* A bound on the error of a computed φ_jᵀr, over ‖r‖: N·u/(1 - N·u)·‖φ_j‖ for N terms and unit roundoff u. */
-SHORE_INLINE double NAME(rounding)(const shore_compression *phi) {
-    const double unit = REAL_BITS == 32 ? 0x1p-24 : 0x1p-53, terms = (double)(phi->n_terms + 4) * unit;
-    return terms < 0.5 ? terms / (1 - terms) * phi->max_norm : INFINITY;
+/* A bound on the error of a computed φ_jᵀr: N·u/(1 - N·u)·‖φ_j‖·‖r‖ for N terms and unit roundoff u, and what is lost
+ * of N products that leave the normal range. */
+SHORE_INLINE double NAME(rounding)(const shore_compression *phi, double norm_r) {
+    const double unit = REAL_BITS == 32 ? 0x1p-24 : 0x1p-53, tiny = REAL_BITS == 32 ? 0x1p-149 : 0x1p-1074;
+    const double n = (double)(phi->n_terms + 4), terms = n * unit;
+    return terms < 0.5 ? terms / (1 - terms) * phi->max_norm * norm_r + n * tiny : INFINITY;
 }
 
 /* Whether support and noted outputs decide this iteration. An output that was not noted has, computed at r_noted,
@@ -267,8 +281,8 @@ static int NAME(screen)(const shore_decode_options *o, NAME(row_state) *s) {
     const shore_compression *phi = o->phi;
     if (!s->certifying) return 0;
     const double moved = NAME(distance)(s->r, s->r_noted, phi->n_components);
-    const double error = NAME(rounding)(phi) * (s->norm_r + s->norm_r_noted);
-    const double bound = (s->beta + phi->max_norm * moved + error) * s->step * (1 + 1e-9);
+    const double error = NAME(rounding)(phi, s->norm_r) + NAME(rounding)(phi, s->norm_r_noted);
+    const double exact = (s->beta + phi->max_norm * moved + error) * s->step, bound = exact + fabs(exact) * 1e-9;
     NAME(offer_known)(o, s, 1);
     /* strictly below: at equality an output of lower index would win the tie */
     return bound < shore_topk_threshold(&s->top);
@@ -387,6 +401,13 @@ static double NAME(change)(const NAME(sparse_vector) *a, const NAME(sparse_vecto
     return sqrt(sum);
 }
 
+static int NAME(equal)(const NAME(sparse_vector) *a, const NAME(sparse_vector) *b) {
+    if (a->size != b->size) return 0;
+    for (int64_t i = 0; i < a->size; i++)
+        if (a->index[i] != b->index[i] || a->value[i] != b->value[i]) return 0;
+    return 1;
+}
+
 static double NAME(length)(const NAME(sparse_vector) *a) {
     double sum = 0;
     for (int64_t i = 0; i < a->size; i++) sum += a->value[i] * a->value[i];
@@ -409,7 +430,9 @@ static int NAME(take_step)(const shore_decode_options *o, NAME(row_state) *s) {
     NAME(set_residual)(o->phi, s);
 
     if (SHORE_UNLIKELY(!(s->norm_r <= s->divergence))) { /* also when it is not a number */
-        if (s->halvings == SHORE_MAX_HALVINGS) {
+        /* no step helps where φ_jᵀb itself overflows */
+        const int hopeless = s->n_iter == 1 && s->step <= 1 && !(NAME(length)(&s->v) <= DBL_MAX);
+        if (hopeless || s->halvings == SHORE_MAX_HALVINGS) {
             NAME(restart)(o, s);
             return 1;
         }
@@ -419,7 +442,7 @@ static int NAME(take_step)(const shore_decode_options *o, NAME(row_state) *s) {
         return 0;
     }
     s->converged = s->n_iter >= 2 && NAME(change)(&s->v, &s->v_2) <= o->tol * (0.01 + NAME(length)(&s->v));
-    if (o->tol > 0 ? s->converged : NAME(change)(&s->v, &s->v_1) == 0) {
+    if (o->tol > 0 ? s->converged : NAME(equal)(&s->v, &s->v_1)) {
         if (o->tol <= 0) { /* a fixed point: the steps that are left change nothing */
             s->n_iter = o->max_iter;
             s->converged = 1;
