@@ -6,13 +6,17 @@ The exit code is 1 if a bar is missed.
 """
 
 import argparse
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
+from benchmarks.fitting import bare_blas, scipy_cg
 from benchmarks.problems import KINDS, compressed, sparse_outputs
 from benchmarks.projection import project_numpy
 from benchmarks.ratio import ratio
+from scipy import sparse
 
 import shore
 
@@ -75,7 +79,99 @@ def growth():
         yield f"K = {n_outputs:,}", f"{relative:.2f}", relative <= 1.2, "<= 1.2"
 
 
-PARTS = {"projection": projection, "decoding": decoding, "one_row": one_row, "growth": growth}
+def load(name):
+    """A data set of CSR matrices in npz files, rows of X L2-normalised; None where it is not there."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data" / name
+    if not folder.is_dir():
+        return None
+    X, Y, X_test, Y_test = (
+        sparse.csr_array(sparse.load_npz(folder / f"{part}.npz")).astype(np.float32)
+        for part in ("X_train", "Y_train", "X_test", "Y_test")
+    )
+    for matrix in (X, X_test):
+        lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)))
+        matrix.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(matrix.indptr)).astype(np.float32)
+    return X, Y, X_test, Y_test
+
+
+def citeulike():
+    """citeulike-t-tags5, sparse signs, m = 1000, alpha = 2, s = 5, two threads."""
+    data = load("citeulike-t-tags5")
+    if data is None:
+        print("  the data set is not there")
+        return
+    X, Y, X_test, Y_test = data
+    model = shore.ShoreRegressor(5, n_components=1000, alpha=2.0, n_threads=2).fit(X, Y)
+    predicted = model.predict(X_test)
+    for k, bar in ((1, 0.650), (3, 0.484), (5, 0.386)):
+        precision = shore.metrics.precision_at_k(Y_test, predicted, k)
+        yield f"precision at {k}", f"{precision:.4f}", precision >= bar, f">= {bar}"
+    B = model.compression_.compress(Y)
+    W, steps = scipy_cg(X, B, np.float32(2.0), 1e-3)
+    difference = np.linalg.norm(model.coef_.T - W) / np.linalg.norm(W)
+    yield (
+        f"W against SciPy's, relative (steps {steps}, {model.n_iter_})",
+        f"{difference:.1e}",
+        difference < 5e-3,
+        "< 5e-3",
+    )
+    measured = ratio(lambda: scipy_cg(X, B, np.float32(2.0), 1e-3), lambda: model.fit(X, Y), turns=3)
+    yield "fit: times faster than CG with SciPy's products", measured, measured.median >= 5, ">= 5"
+    times = []
+    for _ in range(15):
+        started = time.perf_counter()
+        model.predict(X_test)
+        times.append(1e6 * (time.perf_counter() - started) / X_test.shape[0])
+    low, median, high = np.quantile(times, [0.25, 0.5, 0.75])
+    yield "predict, us per row", f"{median:.1f} ({low:.1f} to {high:.1f})", median <= 25, "<= 25"
+
+
+DENSE = (20_000, 5_000, 500)
+
+
+def dense_problem():
+    n, d, m = DENSE
+    X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
+    return X, sparse_outputs(n, 20_000, 5), shore.ShoreRegressor(5, n_components=m, alpha=1.0, n_threads=2)
+
+
+def fit_dense():
+    """fit on dense X, n = 20,000, d = 5,000, m = 500, float32, two threads."""
+    X, Y, model = dense_problem()
+    B = model.fit(X, Y).compression_.compress(Y)
+    measured = ratio(lambda: model.fit(X, Y), lambda: bare_blas(X, B, 1.0), turns=3)
+    yield "time over the bare syrk, gemm, potrf, potrs", measured, measured.median <= 1.3, "<= 1.3"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import bars; bars.report_peak()"
+    here = str(Path(__file__).resolve().parent)
+    done = subprocess.run([sys.executable, "-c", code, here], capture_output=True, text=True, check=True)
+    peak = float(done.stdout)
+    yield "peak memory past the inputs, in d² float32", f"{peak:.2f}", peak <= 2.5, "<= 2.5"
+
+
+def report_peak():
+    """Print the growth of the peak resident memory in a fit, in units of d² float32 (in a process of its own)."""
+    X, Y, model = dense_problem()
+    shore.ShoreRegressor(5, n_components=16, n_threads=2).fit(X[:200, :50], Y[:200])  # warm up BLAS and its buffers
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is resident now
+    before = resident("VmHWM")
+    model.fit(X, Y)
+    print((resident("VmHWM") - before) / (4 * DENSE[1] ** 2))
+
+
+def resident(what):
+    """Bytes of a line of /proc/self/status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
+
+
+PARTS = {
+    "projection": projection,
+    "decoding": decoding,
+    "one_row": one_row,
+    "growth": growth,
+    "citeulike": citeulike,
+    "fit_dense": fit_dense,
+}
 
 
 def main():

@@ -78,7 +78,7 @@ def check_rows(matrix: Any, name: str) -> Any:
             raise ValueError(f"{name} must be a 2-D array: {error}") from None
     working_dtype(rows.dtype, name)
     if rows.ndim != 2:
-        hint = f"; one row is {name}[None, :]" if rows.ndim == 1 else ""
+        hint = f". Reshape your data: one row is {name}[None, :]" if rows.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D with one row a sample, got shape {rows.shape}{hint}")
     if is_sparse(rows):
         return canonical_csr(rows, name)

@@ -41,14 +41,10 @@ def _seed(value: Any) -> int:
 
 
 def _float_dtype(value: Any) -> np.dtype[Any]:
-    dtype: np.dtype[Any] | None
-    try:
-        dtype = None if value is None else np.dtype(value)
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype must be float32 or float64, got {value!r}")
-    return dtype
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        if value is not None and dtype == value:
+            return dtype
+    raise ValueError(f"dtype must be float32 or float64, got {value!r}")
 
 
 def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import sys
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -268,13 +269,16 @@ class ShoreRegressor:
         return rows
 
     def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
+        if Y is None:
+            raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
         rows = self._check_inputs(X, dtype)
         outputs = sparse.csr_array(check_rows(Y, "Y"))
         if rows.shape[0] != outputs.shape[0]:
             raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
         for name, matrix in (("X", rows), ("Y", outputs)):
-            if 0 in matrix.shape:
-                raise ValueError(f"{name} must have at least one row and one column, got shape {matrix.shape}")
+            for count, what in zip(matrix.shape, ("sample", "feature" if name == "X" else "output"), strict=True):
+                if count == 0:
+                    raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
         if not np.isfinite(outputs.data).all():
             raise ValueError("Y must be finite, but it holds NaN or infinity")
         return rows, outputs
@@ -312,7 +316,10 @@ class ShoreRegressor:
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
+            kind: Any = NotFittedError
+            if "sklearn.exceptions" in sys.modules:  # whoever uses scikit-learn catches its error of this name
+                kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
+            raise kind("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
 
     # ------------------------------------------------------------ stage 1
 

@@ -298,7 +298,7 @@ def test_steps_are_halved_for_as_long_as_it_takes():
     phi = shore.MatrixCompression(1e10 * shore.GaussianCompression(40, 100, dtype=np.float64).toarray())
     B = make_b(phi, 5, 2, noise=0.0)
     found, info = shore.decode(B, phi, 2, constraint="nonneg", return_info=True)
-    expected, _, step = reference.decode(B, phi.toarray(), 2, constraint="nonneg")
+    _, _, step = reference.decode(B, phi.toarray(), 2, constraint="nonneg")
     np.testing.assert_array_equal(info.step, step)
     assert np.all(info.step < 1e-18)
     assert np.all(np.diff(found.indptr) > 0)

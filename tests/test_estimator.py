@@ -211,8 +211,8 @@ def test_bad_parameters_are_said_at_fit_and_leave_the_model_as_it_was(options, e
     ("X_given", "Y_given", "words"),
     [
         (X[:10], Y, "X and Y must have the same number of rows, got 10 and 300"),
-        (X[:0], Y[:0], "X must have at least one row"),
-        (X[:, :0], Y, "X must have at least one row and one column"),
+        (X[:0], Y[:0], "X has 0 sample.s. .shape=.0, 20.. while a minimum of 1 is required"),
+        (X[:, :0], Y, "X has 0 feature.s."),
         (X[0], Y, "X must be 2-D"),
         (np.full((300, 20), np.nan), Y, "X must be finite"),
         (sparse.csr_array(np.full((300, 20), np.inf)), Y, "X must be finite"),

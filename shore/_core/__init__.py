@@ -18,6 +18,9 @@
 
     shore.*Compression ► compression.pyx    making of Φ (philox.h), Y Φᵀ and R Φ
 
+    shore.solvers ──► linear.pyx            X P for CSR and dense rows, Gram matrices, conjugate gradients
+                        └─► linear_kernel.h        SIMD across the columns of P; one block of columns a thread
+
     feasible.pyx    F and allowed / denied as the kernels read them; built by shore.constraints
     threads.py      how many threads a call runs on; the only place that decides it
     runtime.pyx     the SIMD level in use, and how the modules were compiled
@@ -30,7 +33,8 @@
 A *block* is as many rows as a full pass has lanes: 32 for sparse signs, three vectors for a dense Φ. Its residuals
 are interleaved so that one load brings one component of all its rows.
 
-Who owns what: the Python layer validates, allocates every output as NumPy arrays, and makes one call; kernels allocate nothing, take no lock, call nothing of Python and write only what is marked
-OUT. A row is always the work of one thread, and every path computes φ_jᵀr in the same order of additions, so
-results do not depend on the number of threads, the batch, or the order of rows.
+Who owns what: the Python layer validates, allocates every output as NumPy arrays, and makes one call; kernels
+allocate nothing, take no lock, call nothing of Python and write only what is marked OUT. A row is always the work
+of one thread, and every path computes φ_jᵀr in the same order of additions, so results do not depend on the number
+of threads, the batch, or the order of rows.
 """
