@@ -46,9 +46,15 @@ class _Statistics:
         self.cross = np.zeros((n_features, n_components))
         self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_components), 0.0
 
-    def add_rows(self, rows: solvers.Rows, B: Array, n_threads: int) -> None:
+    def add_rows(self, rows: solvers.Rows, B: Any, n_threads: int) -> None:
+        """Rows that are weighted but not centred, with dense or (for the uncompressed model) sparse targets."""
         self.gram += solvers.gram(rows, n_threads)
-        self.cross += solvers.cross(rows, B, n_threads)
+        if is_sparse(B):
+            X = rows.X if is_sparse(rows.X) or rows.shift is None else rows.X * rows.shift[:, None]
+            product = B.T @ X
+            self.cross += (product.toarray() if is_sparse(product) else product).T
+        else:
+            self.cross += solvers.cross(rows, B, n_threads)
         ones = rows.ones().astype(np.float64)
         if is_sparse(rows.X):
             self.x_sum += np.asarray(rows.X.T @ ones)
@@ -356,17 +362,59 @@ class ShoreRegressor:
 
         return block, Y.shape[1], means
 
-    def _rows(self, X: Any, shift: Array | None, dtype: np.dtype[Any]) -> solvers.Rows:
+    def _rows(self, X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool = True) -> solvers.Rows:
         """X weighted and (for an intercept) centred, as the solvers see it."""
         mean = None
-        if self.fit_intercept:
+        if self.fit_intercept and centre:
             weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
             mean = (np.asarray(X.T @ weights) / weights.sum()).astype(dtype)
         if shift is not None and is_sparse(X):
             X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
         return solvers.Rows(X, dtype, mean, shift)
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+    def factorise(self, X: Any, sample_weight: Any = None) -> solvers.Factorisation:
+        """XᵀX + alpha factorised, to fit several Φ on the same X: pass it to `fit`.
+
+        Parameters
+        ----------
+        X, sample_weight
+            As in `fit`, and the same as there.
+
+        Examples
+        --------
+        >>> import numpy as np, shore
+        >>> from shore.datasets import make_synthetic
+        >>> problem = make_synthetic(200, 20, 500)
+        >>> factorisation = shore.ShoreRegressor().factorise(problem.X)
+        >>> models = [
+        ...     shore.ShoreRegressor(random_state=seed).fit(problem.X, problem.Y, factorisation=factorisation)
+        ...     for seed in range(3)
+        ... ]
+        """
+        dtype = self._check_parameters()
+        if self.alpha == "auto":
+            raise ValueError("a factorisation is for one alpha, got alpha='auto'")
+        rows = self._check_inputs(X, dtype)
+        prepared = self._rows(rows, self._check_weights(sample_weight, rows.shape[0], dtype), dtype)
+        solver = self.solver if self.solver in ("cholesky", "dual") else None
+        if solver is None:
+            solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
+        return solvers.Factorisation(prepared, float(self.alpha), solver, resolve_n_threads(self.n_threads))
+
+    def _check_factorisation(self, given: solvers.Factorisation, rows: Any, dtype: np.dtype[Any]) -> None:
+        same = {
+            "shape of X": (given.rows.shape, tuple(rows.shape)),
+            "alpha": (given.alpha, self.alpha),
+            "dtype": (given.rows.dtype, dtype),
+            "fit_intercept": (given.rows.mean is not None, bool(self.fit_intercept)),
+        }
+        for name, (there, here) in same.items():
+            if there != here:
+                raise ValueError(f"factorisation is for another {name}: {there}, not {here}")
+
+    def fit(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, factorisation: solvers.Factorisation | None = None
+    ) -> Self:
         """Fit W.
 
         Parameters
@@ -377,6 +425,8 @@ class ShoreRegressor:
             Outputs; best sparse.
         sample_weight : array-like of shape (n,), optional
             Not negative; a row of weight w counts as w rows.
+        factorisation : Factorisation, optional
+            What `factorise` gave for the same X and weights: saves doing it again.
 
         Returns
         -------
@@ -385,10 +435,12 @@ class ShoreRegressor:
         """
         dtype = self._check_parameters()
         rows, outputs = self._check_pair(X, Y, dtype)
+        if factorisation is not None:
+            self._check_factorisation(factorisation, rows, dtype)
         shift = self._check_weights(sample_weight, rows.shape[0], dtype)
         compression = self._make_compression(outputs.shape[1], dtype)
         alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
-        W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype)
+        W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype, factorisation)
         self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter)
         if path is not None:
             self.alpha_path_ = path
@@ -396,14 +448,14 @@ class ShoreRegressor:
 
     def _solve(
         self, X: Any, Y: sparse.csr_array, shift: Array | None, compression: Compression | None, alpha: float,
-        dtype: np.dtype[Any],
+        dtype: np.dtype[Any], factorisation: solvers.Factorisation | None,
     ) -> tuple[Array, Array, str, int]:  # fmt: skip
         n_threads = resolve_n_threads(self.n_threads)
         targets, m, means = self._targets(compression, Y, shift, dtype, n_threads)
-        prepared = self._rows(X, shift, dtype)
+        prepared = self._rows(X, shift, dtype) if factorisation is None else factorisation.rows
         W, solver, n_iter = solvers.solve(
             prepared, targets, m, alpha, solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads,
-            verbose=bool(self.verbose),
+            verbose=bool(self.verbose), factorisation=factorisation,
         )  # fmt: skip
         intercept = np.zeros(m, dtype=dtype)
         if prepared.mean is not None:
@@ -484,17 +536,10 @@ class ShoreRegressor:
         else:
             compression = self._make_compression(outputs.shape[1], dtype)
         n_threads = resolve_n_threads(self.n_threads)
-        if compression is None:
-            B = outputs.astype(dtype).toarray()
-        else:
-            B = compression.compress(outputs, n_threads=n_threads)
+        B: Any = outputs.astype(dtype) if compression is None else compression.compress(outputs, n_threads=n_threads)
         if shift is not None:
-            B *= shift[:, None]
-        fit_intercept, self.fit_intercept = self.fit_intercept, False
-        try:
-            prepared = self._rows(rows, shift, dtype)  # not centred: the sums do that
-        finally:
-            self.fit_intercept = fit_intercept
+            B = sparse.csr_array(sparse.diags_array(shift) @ B) if is_sparse(B) else B * shift[:, None]
+        prepared = self._rows(rows, shift, dtype, centre=False)  # the sums do that
         fresh = _Statistics(rows.shape[1], B.shape[1])
         fresh.add_rows(prepared, B, n_threads)
         if going_on and self._statistics is not None:

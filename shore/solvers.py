@@ -23,7 +23,18 @@ from shore._core import linear as _core
 from shore._progress import Progress
 from shore._validation import is_sparse
 
-__all__ = ["SOLVERS", "Rows", "choose_solver", "cross", "gram", "path", "solve", "solve_normal_equations", "times"]
+__all__ = [
+    "SOLVERS",
+    "Factorisation",
+    "Rows",
+    "choose_solver",
+    "cross",
+    "gram",
+    "path",
+    "solve",
+    "solve_normal_equations",
+    "times",
+]
 
 Array = npt.NDArray[Any]
 # Gives the targets of columns [start, stop) as a C-contiguous array (n, stop - start).
@@ -268,47 +279,56 @@ def _as_double(rows: Rows) -> Rows:
     return Rows(X, np.dtype(np.float64), *double)
 
 
-def _cholesky(rows: Rows, targets: Targets, m: int, alpha: float, n_threads: int, progress: Progress) -> Array:
-    n, d = rows.shape
-    with threadpool_limits(n_threads, "blas"):
-        factor, rcond = _factorise(gram(rows, n_threads), alpha)
-        if not _is_safe(rcond, rows.dtype):  # once more in float64, by the spectrum
-            del factor
-            double = _as_double(rows)
-            V, factors = _spectral(gram(double, n_threads), alpha, max(n, d) * float(np.finfo(np.float64).eps))
-        W = np.empty((d, m), dtype=rows.dtype)
-        for start, stop in _column_blocks(m, max(n, d), rows.dtype.itemsize):
-            B = targets(start, stop)
-            if _is_safe(rcond, rows.dtype):
-                part = _back_substitute(factor, cross(rows, B, n_threads))
-            else:
-                part = V @ (factors[:, None] * (V.T @ cross(double, B.astype(np.float64), n_threads)))
-            if stop - start == m and part.dtype == W.dtype:
-                W = part
-            else:
-                W[:, start:stop] = part
-            progress.advance(stop - start)
-    return W
+class Factorisation:
+    """XcᵀXc + alpha (or, dual, Xc Xcᵀ + alpha) factorised, for any number of right-hand sides.
+
+    By Cholesky in the dtype of the rows; where that is not accurate, by the spectrum in float64.
+
+    Parameters
+    ----------
+    rows : Rows
+    alpha : float
+    solver : {'cholesky', 'dual'}
+    n_threads : int
+    """
+
+    def __init__(self, rows: Rows, alpha: float, solver: str, n_threads: int) -> None:
+        self.rows, self.alpha, self.solver = rows, alpha, solver
+        make = gram if solver == "cholesky" else _gram_of_rows
+        with threadpool_limits(n_threads, "blas"):
+            self._factor, rcond = _factorise(make(rows, n_threads), alpha)
+            self._safe = _is_safe(rcond, rows.dtype)
+            if not self._safe:
+                del self._factor
+                self._double = _as_double(rows)
+                cut = max(rows.shape) * float(np.finfo(np.float64).eps)
+                self._vectors, self._factors = _spectral(make(self._double, n_threads), alpha, cut)
+
+    def _apply(self, C: Array) -> Array:
+        if self._safe:
+            return _back_substitute(self._factor, C)
+        return np.ascontiguousarray(self._vectors @ (self._factors[:, None] * (self._vectors.T @ C)))
+
+    def solve(self, B: Array, n_threads: int) -> Array:
+        """W of shape (d, w) for targets B of shape (n, w)."""
+        rows = self.rows if self._safe else self._double
+        targets = B.astype(rows.dtype, copy=False)
+        with threadpool_limits(n_threads, "blas"):
+            if self.solver == "cholesky":
+                return self._apply(cross(rows, targets, n_threads))
+            return cross(rows, self._apply(targets), n_threads)
 
 
-def _dual(rows: Rows, targets: Targets, m: int, alpha: float, n_threads: int, progress: Progress) -> Array:
-    n, d = rows.shape
-    with threadpool_limits(n_threads, "blas"):
-        factor, rcond = _factorise(_gram_of_rows(rows, n_threads), alpha)
-        if not _is_safe(rcond, rows.dtype):
-            del factor
-            rows = _as_double(rows)
-            cut = max(n, d) * float(np.finfo(np.float64).eps)
-            V, factors = _spectral(_gram_of_rows(rows, n_threads), alpha, cut)
-        W = np.empty((d, m), dtype=rows.dtype)
-        for start, stop in _column_blocks(m, max(n, d), rows.dtype.itemsize):
-            B = targets(start, stop)
-            if _is_safe(rcond, B.dtype):
-                A = _back_substitute(factor, B)
-            else:
-                A = np.ascontiguousarray(V @ (factors[:, None] * (V.T @ B.astype(np.float64))))
-            W[:, start:stop] = cross(rows, A, n_threads)
-            progress.advance(stop - start)
+def _direct(factorisation: Factorisation, targets: Targets, m: int, n_threads: int, progress: Progress) -> Array:
+    rows = factorisation.rows
+    W = np.empty((rows.shape[1], m), dtype=rows.dtype)
+    for start, stop in _column_blocks(m, max(rows.shape), rows.dtype.itemsize):
+        part = factorisation.solve(targets(start, stop), n_threads)
+        if stop - start == m and part.dtype == W.dtype:
+            W = part
+        else:
+            W[:, start:stop] = part
+        progress.advance(stop - start)
     return W
 
 
@@ -472,18 +492,24 @@ def solve(
     tol: float,
     n_threads: int,
     verbose: bool = False,
+    factorisation: Factorisation | None = None,
 ) -> tuple[Array, str, int]:
-    """W of shape (d, m), the name of the solver used, and the steps it took (0 for direct ones)."""
+    """W of shape (d, m), the name of the solver used, and the steps it took (0 for direct ones).
+
+    A `factorisation` of the same rows and alpha is used instead of a new one.
+    """
     n, d = rows.shape
     nnz = rows.X.nnz if is_sparse(rows.X) else None
-    if solver == "auto":
+    if factorisation is not None:
+        solver = factorisation.solver
+    elif solver == "auto":
         solver = choose_solver(n, d, m, nnz, rows.dtype.itemsize, alpha)
     n_iter = 0
     with Progress(f"fit ({solver})", m, show=verbose) as progress:
-        if solver == "cholesky":
-            W = _cholesky(rows, targets, m, alpha, n_threads, progress)
-        elif solver == "dual":
-            W = _dual(rows, targets, m, alpha, n_threads, progress)
+        if solver in ("cholesky", "dual"):
+            if factorisation is None:
+                factorisation = Factorisation(rows, alpha, solver, n_threads)
+            W = _direct(factorisation, targets, m, n_threads, progress)
         elif nnz is None:
             W, n_iter = _cg_dense(rows, targets, m, alpha, tol, n_threads, progress)
         else:

@@ -91,6 +91,36 @@ def test_partial_fit_and_merge_are_fit():
                 np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_a_factorisation_serves_several_compressions(convert, fit_intercept):
+    weights = np.random.default_rng(0).uniform(0.5, 2, 300)
+    options = {"n_components": 32, "solver": "cholesky", "fit_intercept": fit_intercept}
+    factorisation = shore.ShoreRegressor(3, **options).factorise(convert(X), weights)
+    for seed in (0, 1):
+        model = shore.ShoreRegressor(3, random_state=seed, **options)
+        expected = copy.deepcopy(model).fit(convert(X), Y, weights)
+        model.fit(convert(X), Y, weights, factorisation=factorisation)
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        np.testing.assert_array_equal(model.intercept_, expected.intercept_)
+    with pytest.raises(ValueError, match=r"factorisation is for another alpha: 1\.0, not 2\.0"):
+        shore.ShoreRegressor(3, alpha=2.0, fit_intercept=fit_intercept).fit(X, Y, factorisation=factorisation)
+    with pytest.raises(ValueError, match="factorisation is for another shape of X"):
+        shore.ShoreRegressor(3, fit_intercept=fit_intercept).fit(X[:9], Y[:9], factorisation=factorisation)
+
+
+def test_partial_fit_with_weights_is_fit():
+    weights = np.random.default_rng(0).uniform(0.5, 2, 300)
+    for options in ({}, {"fit_intercept": True}, {"compression": None}, {"compression": None, "fit_intercept": True}):
+        whole = shore.ShoreRegressor(3, n_components=64, dtype=np.float64, **options).fit(X, Y, weights)
+        for convert in (np.asarray, sparse.csr_array):
+            model = shore.ShoreRegressor(3, n_components=64, dtype=np.float64, **options)
+            for here in (slice(0, 100), slice(100, 300)):
+                model.partial_fit(convert(X[here]), Y[here], weights[here])
+            np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-6, atol=1e-6)
+
+
 def test_alpha_auto_picks_from_its_curve():
     for data in (X, sparse.csr_array(X)):
         for solver in ("auto", "cg"):
