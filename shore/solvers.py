@@ -44,6 +44,9 @@ SOLVERS = ("auto", "cholesky", "dual", "cg")
 
 _BLOCK_BYTES = 1 << 26
 _MAX_CG_STEPS = 1000
+# Work of one BLAS call, and the largest matrix that LAPACK factorises in one: well under a second each.
+_CALL_FLOPS = 6e10
+_PANEL = 6144
 
 
 def _csr_parts(X: Any) -> tuple[Array, Array, Array]:
@@ -103,7 +106,9 @@ class Rows:
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """Dense rows in blocks, weighted and centred."""
         n, d = self.shape
-        step = n if self.as_is() else max(256, _BLOCK_BYTES // max(1, d * self.dtype.itemsize))
+        step = max(256, _BLOCK_BYTES // max(1, d * self.dtype.itemsize))
+        if self.as_is():  # no copy to bound, but a call to BLAS should leave room for Ctrl-C
+            step = max(1024, int(_CALL_FLOPS / d**2)) if self.X.flags.c_contiguous else n
         for start in range(0, n, max(1, step)):
             here = slice(start, min(n, start + step))
             block = self.X[here]
@@ -183,12 +188,11 @@ def cross(rows: Rows, B: Array, n_threads: int) -> Array:
             out -= np.outer(rows.mean, rows.ones() @ B)
         return out
     with threadpool_limits(n_threads, "blas"):
-        total = np.zeros((rows.shape[1], B.shape[1]), dtype=rows.dtype)
+        total = None
         for here, block in rows.blocks():
-            if rows.as_is():
-                return np.asarray(block.T @ B)
-            total += block.T @ B[here]
-        return total
+            part = np.asarray(block.T @ B[here])
+            total = part if total is None else np.add(total, part, out=total)
+        return np.zeros((rows.shape[1], B.shape[1]), dtype=rows.dtype) if total is None else total
 
 
 def _column_blocks(m: int, n: int, itemsize: int) -> Iterator[tuple[int, int]]:
@@ -217,11 +221,31 @@ def _factorise(G: Array, alpha: float) -> tuple[Array, float]:
     norm = _norm_1(G)
     functions: Any = linalg.get_lapack_funcs(("potrf", "pocon"), (G,))
     potrf, pocon = functions
-    factor, info = potrf(G, lower=1, overwrite_a=1, clean=0)
+    factor, info = potrf(G, lower=1, overwrite_a=1, clean=0) if len(G) <= _PANEL else _cholesky_by_panels(G, potrf)
     if info != 0:
         return factor, 0.0
     rcond, info = pocon(factor, norm, uplo="L")
     return factor, float(rcond) if info == 0 else 0.0
+
+
+def _cholesky_by_panels(G: Array, potrf: Any) -> tuple[Array, int]:
+    """The Cholesky factor in the lower triangle, panel by panel: Ctrl-C is heard between them."""
+    trsm: Any = linalg.get_blas_funcs("trsm", (G,))
+    width = _PANEL // 4
+    for start in range(0, len(G), width):
+        stop = min(len(G), start + width)
+        corner, info = potrf(G[start:stop, start:stop], lower=1, clean=1)
+        if info != 0:
+            return G, start + int(info)
+        G[start:stop, start:stop] = corner
+        if stop == len(G):
+            break
+        below = trsm(1.0, corner, G[stop:, start:stop], side=1, lower=1, trans_a=1)
+        G[stop:, start:stop] = below
+        for panel in range(stop, len(G), width):
+            end = min(len(G), panel + width)
+            G[panel:, panel:end] -= below[panel - stop :] @ below[panel - stop : end - stop].T
+    return G, 0
 
 
 def _back_substitute(factor: Array, C: Array) -> Array:

@@ -123,6 +123,19 @@ def test_path_equals_single_fits(kind, solver):
         np.testing.assert_allclose(scores, held @ closed_form(X, B, alpha), rtol=1e-7, atol=1e-9)
 
 
+def test_factorisation_by_panels(monkeypatch):
+    monkeypatch.setattr(solvers, "_PANEL", 16)
+    monkeypatch.setattr(solvers, "_CALL_FLOPS", 0.0)
+    given, X = make_rows((1200, 61), np.float64, "dense")
+    B = np.random.default_rng(1).normal(size=(1200, 5))
+    for alpha in (0.0, 1.0):
+        W, _, _ = solve(given, B, alpha, "cholesky", np.float64)
+        np.testing.assert_allclose(W, closed_form(X, B, alpha), rtol=1e-9, atol=1e-12)
+    given[:, -1] = given[:, 0]
+    with pytest.warns(linalg.LinAlgWarning, match="X has rank 60 of 61"):
+        solve(given, B, 0.0, "cholesky", np.float64)
+
+
 def test_auto_picks_by_cost():
     assert solvers.choose_solver(20_000, 5_000, 500, None, 4, 1.0) == "cholesky"
     assert solvers.choose_solver(500, 20_000, 500, None, 4, 1.0) == "dual"
