@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["canonical_csr", "check_rows", "check_sparsity", "is_sparse", "working_dtype"]
+__all__ = [
+    "canonical_csr",
+    "check_rows",
+    "check_seed",
+    "check_sparsity",
+    "float_dtype",
+    "is_sparse",
+    "working_dtype",
+]
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -23,6 +31,28 @@ def working_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
     if dtype.kind in "iub":
         return np.dtype(np.float64)
     raise TypeError(f"{name} must hold real numbers (float32, float64 or integers), got dtype {dtype}")
+
+
+def float_dtype(dtype: Any) -> np.dtype[Any]:
+    """float32 or float64, however it is spelled."""
+    for accepted in (np.dtype(np.float32), np.dtype(np.float64)):
+        try:
+            if dtype is not None and accepted == dtype:
+                return accepted
+        except TypeError:  # not a dtype at all
+            break
+    raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+
+
+def check_seed(seed: Any, name: str) -> int:
+    """An integer of 64 bits."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {seed!r} of type {type(seed).__name__}") from None
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{name} must be from 0 to 2**64 - 1, got {seed!r}")
+    return number
 
 
 def check_sparsity(sparsity: int, n_outputs: int | None = None, name: str = "sparsity") -> int:

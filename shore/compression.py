@@ -12,7 +12,7 @@ from scipy import sparse
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, is_sparse, working_dtype
+from shore._validation import check_rows, check_seed, float_dtype, is_sparse, working_dtype
 
 __all__ = ["Compression", "GaussianCompression", "MatrixCompression", "SparseSignCompression"]
 
@@ -28,23 +28,6 @@ def _size(value: Any, name: str) -> int:
     if isinstance(value, bool) or size < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return size
-
-
-def _seed(value: Any) -> int:
-    try:
-        seed = operator.index(value)
-    except TypeError:
-        raise TypeError(f"seed must be an integer, got {value!r} of type {type(value).__name__}") from None
-    if not 0 <= seed < 1 << 64:
-        raise ValueError(f"seed must be from 0 to 2**64 - 1, got {value!r}")
-    return seed
-
-
-def _float_dtype(value: Any) -> np.dtype[Any]:
-    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-        if value is not None and dtype == value:
-            return dtype
-    raise ValueError(f"dtype must be float32 or float64, got {value!r}")
 
 
 def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
@@ -183,8 +166,8 @@ class GaussianCompression(_DenseCompression):
 
     def __init__(self, n_components: int, n_outputs: int, *, seed: int = 0, dtype: npt.DTypeLike = np.float32) -> None:
         shape = _size(n_outputs, "n_outputs"), _size(n_components, "n_components")
-        self.seed = _seed(seed)
-        columns = np.empty(shape, dtype=_float_dtype(dtype))
+        self.seed = check_seed(seed, "seed")
+        columns = np.empty(shape, dtype=float_dtype(dtype))
         _core.make_gaussian(columns, self.seed, min(resolve_n_threads(), shape[0]))
         self._set_columns(columns)
 
@@ -265,8 +248,8 @@ class SparseSignCompression(Compression):
         self.n_components = _size(n_components, "n_components")
         self.n_outputs = _size(n_outputs, "n_outputs")
         self.nnz_per_output = min(_size(nnz_per_output, "nnz_per_output"), self.n_components)
-        self.seed = _seed(seed)
-        self.dtype = _float_dtype(dtype)
+        self.seed = check_seed(seed, "seed")
+        self.dtype = float_dtype(dtype)
         pad, size, table_dtype = _core.sign_layout(self.n_components, self.n_outputs, self.nnz_per_output)
         tables = np.empty(size, dtype=table_dtype)
         self._phi = _core.Phi.signs(

@@ -71,9 +71,25 @@ def _check_max_iter(value: Any) -> int:
     return min(number, 1 << 62)
 
 
-def _check_method(method: Any) -> None:
-    if method != "pgd":
-        raise ValueError(f"method must be 'pgd', got {method!r}")
+def _check_method(name: str, method: Any) -> None:
+    if not isinstance(method, str) or method != "pgd":
+        raise ValueError(f"{name} must be 'pgd', got {method!r}")
+
+
+def check_decoding(
+    name: str, method: Any, step: Any, max_iter: Any, tol: Any, constraint: Any, dtype: np.dtype[Any]
+) -> tuple[float, int, float]:
+    """The options of a decoder that do not depend on data: step, max_iter and tol as numbers.
+
+    `name` is what the caller calls the method.
+    """
+    _check_method(name, method)
+    feasible_set(constraint, None, None, (0, 1), dtype)
+    return (
+        _check_number(step, "step", "a positive number", 0, inclusive=False),
+        _check_max_iter(max_iter),
+        _check_number(tol, "tol", "a non-negative number", 0, inclusive=True),
+    )
 
 
 def _refuse_not_finite(block: npt.NDArray[Any], residual: npt.NDArray[np.float64], start: int) -> None:
@@ -161,7 +177,7 @@ def decode(
             "compression must be a GaussianCompression, SparseSignCompression or MatrixCompression, got "
             f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
         )
-    _check_method(method)
+    step, max_iter, tol = check_decoding("method", method, step, max_iter, tol, constraint, compression.dtype)
     rows: Any = check_rows(B, "B")
     n, m = rows.shape
     if m != compression.n_components:
@@ -169,9 +185,6 @@ def decode(
     n_outputs, dtype = compression.n_outputs, compression.dtype
     slots = check_sparsity(sparsity, n_outputs)
     feasible = feasible_set(constraint, allowed, denied, (n, n_outputs), dtype)
-    step = _check_number(step, "step", "a positive number", 0, inclusive=False)
-    tol = _check_number(tol, "tol", "a non-negative number", 0, inclusive=True)
-    max_iter = _check_max_iter(max_iter)
     threads = resolve_n_threads(n_threads)
 
     index = np.empty((n, slots), dtype=np.int64)

@@ -11,13 +11,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from shore import solvers
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_sparsity, is_sparse, working_dtype
-from shore.compression import Compression, GaussianCompression, SparseSignCompression
+from shore._validation import check_rows, check_seed, check_sparsity, float_dtype, is_sparse, working_dtype
+from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Constraint
-from shore.decoders import DecodeInfo, decode
+from shore.decoders import DecodeInfo, check_decoding, decode
 from shore.explanation import Explanation
 from shore.metrics import precision_at_k
 from shore.projection import project
@@ -36,6 +37,9 @@ _HELD_OUT = 0.1
 
 class NotFittedError(ValueError, AttributeError):
     """The estimator was used before `fit`."""
+
+    def __reduce__(self) -> Any:
+        return NotFittedError, self.args
 
 
 class _Statistics:
@@ -56,19 +60,16 @@ class _Statistics:
         else:
             self.cross += solvers.cross(rows, B, n_threads)
         ones = rows.ones().astype(np.float64)
-        if is_sparse(rows.X):
-            self.x_sum += np.asarray(rows.X.T @ ones)
-        else:
-            self.x_sum += (ones**2) @ rows.X
-        self.b_sum += ones @ B
+        self.x_sum += np.asarray(rows.X.T @ ones) if is_sparse(rows.X) else _weighted_sum(rows.X, ones**2)
+        self.b_sum += np.asarray(ones @ B)
         self.weight += float(np.sum(ones**2))
 
-    def add(self, other: _Statistics) -> None:
-        self.gram += other.gram
-        self.cross += other.cross
-        self.x_sum += other.x_sum
-        self.b_sum += other.b_sum
-        self.weight += other.weight
+    def plus(self, other: _Statistics) -> _Statistics:
+        """The statistics of both; neither changes."""
+        total = object.__new__(_Statistics)
+        for name in ("gram", "cross", "x_sum", "b_sum", "weight"):
+            setattr(total, name, getattr(self, name) + getattr(other, name))
+        return total
 
     def solve(self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         G, mean, b_mean = self.gram.copy(order="F"), None, np.zeros_like(self.b_sum)
@@ -80,10 +81,18 @@ class _Statistics:
             C = self.cross[:, start:stop]
             return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
 
-        size = max(G.shape[0], int(min(self.weight, 2.0**40)))
+        size = int(min(max(self.weight, 1.0), 2.0**40))
         W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
+
+
+def _weighted_sum(X: Array, weights: Array) -> Array:
+    """Σ_i weight_i x_i in float64, without a copy of X in it."""
+    total, step = np.zeros(X.shape[1]), max(1, _BLOCK_BYTES // max(1, 8 * X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        total += weights[start : start + step] @ X[start : start + step]
+    return total
 
 
 class ShoreRegressor:
@@ -239,9 +248,9 @@ class ShoreRegressor:
     def _check_parameters(self) -> np.dtype[Any]:
         """Everything that can be checked before data is there; returns the dtype."""
         check_sparsity(self.sparsity)
-        dtype = np.dtype(self.dtype)
-        if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+        dtype = float_dtype(self.dtype)
+        check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, self.constraint, dtype)
+        check_seed(self.random_state, "random_state")
         alpha: Any = self.alpha
         if alpha != "auto":
             if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
@@ -253,8 +262,6 @@ class ShoreRegressor:
         tol: Any = self.solver_tol
         if not isinstance(tol, numbers.Real) or not 0 < float(tol) < 1:
             raise ValueError(f"solver_tol must be a number between 0 and 1, got {tol!r}")
-        if self.decoder != "pgd":
-            raise ValueError(f"decoder must be 'pgd', got {self.decoder!r}")
         m: Any = self.n_components
         if m != "auto":
             check_sparsity(m, name="n_components")
@@ -265,26 +272,37 @@ class ShoreRegressor:
         rows = check_rows(X, "X")
         working_dtype(rows.dtype, "X")
         if is_sparse(rows):
-            rows = sparse.csr_array(rows.astype(dtype, copy=False))
+            with np.errstate(over="ignore"):
+                rows = sparse.csr_array(rows.astype(dtype, copy=False))
             finite = bool(np.isfinite(rows.data).all())
         else:
             step = max(1, _BLOCK_BYTES // max(1, rows.shape[1] * rows.dtype.itemsize))
-            finite = all(np.isfinite(rows[i : i + step]).all() for i in range(0, rows.shape[0], step))
+            narrower = rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize
+            most = rows.dtype.type(np.finfo(dtype).max) if narrower else None
+            blocks = (rows[i : i + step] for i in range(0, rows.shape[0], step))
+            finite = all(
+                bool((np.isfinite(block) if most is None else np.abs(block) <= most).all()) for block in blocks
+            )
         if not finite:
-            raise ValueError("X must be finite, but it holds NaN or infinity")
+            raise ValueError(f"X must be finite in {dtype}, but it holds NaN, infinity or larger numbers")
+        names = getattr(X, "columns", None)
+        known = self.__dict__.get("feature_names_in_")
+        if names is not None and known is not None and list(names) != list(known):
+            raise ValueError("X has other feature names, or in another order, than in fit")
         return rows
 
     def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
         if Y is None:
             raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
         rows = self._check_inputs(X, dtype)
-        outputs = sparse.csr_array(check_rows(Y, "Y"))
+        given = check_rows(Y, "Y")
+        outputs = sparse.csr_array(
+            given if is_sparse(given) else given.astype(working_dtype(given.dtype, "Y"), copy=False)
+        )
         if rows.shape[0] != outputs.shape[0]:
             raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
-        for name, matrix in (("X", rows), ("Y", outputs)):
-            for count, what in zip(matrix.shape, ("sample", "feature" if name == "X" else "output"), strict=True):
-                if count == 0:
-                    raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+        _require_some(rows, "X", "feature")
+        _require_some(outputs, "Y", "output")
         if not np.isfinite(outputs.data).all():
             raise ValueError("Y must be finite, but it holds NaN or infinity")
         return rows, outputs
@@ -293,7 +311,10 @@ class ShoreRegressor:
         """Square roots of the weights."""
         if sample_weight is None:
             return None
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"sample_weight must hold numbers, got {sample_weight!r}") from None
         if weights.shape != (n,):
             raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
         if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
@@ -342,21 +363,21 @@ class ShoreRegressor:
         total = Y.shape[0] if weights is None else weights.sum()
         means = np.zeros(Y.shape[1] if compression is None else compression.n_components)
         if compression is not None:
-            B = compression.compress(Y, n_threads=n_threads)
+            B = compression.compress(Y, n_threads=n_threads).astype(dtype, copy=False)
             if self.fit_intercept:
-                means = (B.sum(axis=0, dtype=np.float64) if weights is None else weights @ B) / total
+                means = _weighted_sum(B, np.ones(len(B)) if weights is None else weights) / total
                 B -= means.astype(dtype)
             if shift is not None:
                 B *= shift[:, None]
             return lambda start, stop: B[:, start:stop], B.shape[1], means
 
-        columns = sparse.csc_array(Y.astype(dtype))
+        columns = sparse.csc_array(_in_range(Y, dtype))
         if self.fit_intercept:
             ones = np.ones(Y.shape[0]) if weights is None else weights
             means = np.asarray(columns.T @ ones) / total
 
         def block(start: int, stop: int) -> Array:
-            dense = columns[:, start:stop].toarray()
+            dense = columns[:, start:stop].toarray(order="C")
             dense -= means[start:stop].astype(dtype)
             return dense if shift is None else dense * shift[:, None]
 
@@ -367,7 +388,8 @@ class ShoreRegressor:
         mean = None
         if self.fit_intercept and centre:
             weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
-            mean = (np.asarray(X.T @ weights) / weights.sum()).astype(dtype)
+            total = np.asarray(X.T @ weights) if is_sparse(X) else _weighted_sum(X, weights)
+            mean = np.asarray(total, dtype=np.float64) / weights.sum()
         if shift is not None and is_sparse(X):
             X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
         return solvers.Rows(X, dtype, mean, shift)
@@ -395,13 +417,20 @@ class ShoreRegressor:
         if self.alpha == "auto":
             raise ValueError("a factorisation is for one alpha, got alpha='auto'")
         rows = self._check_inputs(X, dtype)
+        _require_some(rows, "X", "feature")
         prepared = self._rows(rows, self._check_weights(sample_weight, rows.shape[0], dtype), dtype)
         solver = self.solver if self.solver in ("cholesky", "dual") else None
         if solver is None:
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
         return solvers.Factorisation(prepared, float(self.alpha), solver, resolve_n_threads(self.n_threads))
 
-    def _check_factorisation(self, given: solvers.Factorisation, rows: Any, dtype: np.dtype[Any]) -> None:
+    def _check_factorisation(
+        self, given: solvers.Factorisation, rows: Any, shift: Array | None, dtype: np.dtype[Any]
+    ) -> None:
+        if not isinstance(given, solvers.Factorisation):
+            raise TypeError(f"factorisation must be what factorise returned, got {type(given).__name__}")
+        weights = (None if part is None else part.tolist() for part in (given.rows.shift, shift))
+        mine = solvers.Rows(self._rows(rows, shift, dtype, centre=False).X, dtype)
         same = {
             "shape of X": (given.rows.shape, tuple(rows.shape)),
             "alpha": (given.alpha, self.alpha),
@@ -411,6 +440,10 @@ class ShoreRegressor:
         for name, (there, here) in same.items():
             if there != here:
                 raise ValueError(f"factorisation is for another {name}: {there}, not {here}")
+        if next(weights) != next(weights):
+            raise ValueError("factorisation is for another sample_weight")
+        if given.rows.checksum() != mine.checksum():
+            raise ValueError("factorisation is for another X")
 
     def fit(
         self, X: Any, Y: Any, sample_weight: Any = None, *, factorisation: solvers.Factorisation | None = None
@@ -435,9 +468,9 @@ class ShoreRegressor:
         """
         dtype = self._check_parameters()
         rows, outputs = self._check_pair(X, Y, dtype)
-        if factorisation is not None:
-            self._check_factorisation(factorisation, rows, dtype)
         shift = self._check_weights(sample_weight, rows.shape[0], dtype)
+        if factorisation is not None:
+            self._check_factorisation(factorisation, rows, shift, dtype)
         compression = self._make_compression(outputs.shape[1], dtype)
         alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
         W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype, factorisation)
@@ -459,7 +492,8 @@ class ShoreRegressor:
         )  # fmt: skip
         intercept = np.zeros(m, dtype=dtype)
         if prepared.mean is not None:
-            intercept = (means - prepared.mean.astype(np.float64) @ W).astype(dtype)
+            with threadpool_limits(n_threads, "blas"):
+                intercept = (means - prepared.mean @ W).astype(dtype)
         return W, intercept, solver, n_iter
 
     def _pick_alpha(
@@ -536,15 +570,18 @@ class ShoreRegressor:
         else:
             compression = self._make_compression(outputs.shape[1], dtype)
         n_threads = resolve_n_threads(self.n_threads)
-        B: Any = outputs.astype(dtype) if compression is None else compression.compress(outputs, n_threads=n_threads)
+        B: Any = outputs if compression is None else compression.compress(outputs, n_threads=n_threads)
+        B = B.astype(np.float64)
         if shift is not None:
             B = sparse.csr_array(sparse.diags_array(shift) @ B) if is_sparse(B) else B * shift[:, None]
-        prepared = self._rows(rows, shift, dtype, centre=False)  # the sums do that
+        double = rows.astype(np.float64) if is_sparse(rows) else rows
+        if shift is not None:
+            shift = shift.astype(np.float64)
+        prepared = self._rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
         fresh = _Statistics(rows.shape[1], B.shape[1])
         fresh.add_rows(prepared, B, n_threads)
         if going_on and self._statistics is not None:
-            self._statistics.add(fresh)
-            self._stale = True
+            self._statistics, self._stale = self._statistics.plus(fresh), True
             return self
         W = np.zeros((rows.shape[1], B.shape[1]), dtype=dtype)
         self._keep(
@@ -576,27 +613,35 @@ class ShoreRegressor:
         other : ShoreRegressor
             With the same parameters, features and outputs.
         """
+        if not isinstance(other, ShoreRegressor):
+            raise TypeError(f"other must be a ShoreRegressor, got {type(other).__name__}")
         for model in (self, other):
             model._require_fitted()
-            if model._statistics is None:
-                raise ValueError("merge needs two models that were fitted by partial_fit")
-        mine, its = self.get_params(), other.get_params()
-        for name in ("n_components", "compression", "fit_intercept", "dtype", "random_state", "sparsity"):
-            if repr(mine[name]) != repr(its[name]):
-                raise ValueError(f"merge needs equal parameters, but {name} is {mine[name]!r} and {its[name]!r}")
+        mine, its = self._statistics, other._statistics
+        if mine is None or its is None:
+            raise ValueError("merge needs two models that were fitted by partial_fit")
         if (self.n_features_in_, self.n_outputs_) != (other.n_features_in_, other.n_outputs_):
             raise ValueError("merge needs models with the same numbers of features and outputs")
-        assert self._statistics is not None
-        assert other._statistics is not None
-        self._statistics.add(other._statistics)
-        self._stale = True
+        if not _same_compression(self.compression_, other.compression_):
+            raise ValueError(
+                f"merge needs models with the same compression, got {self.compression_!r} and {other.compression_!r}"
+            )
+        self._statistics, self._stale = mine.plus(its), True
         return self
 
     def _weights(self) -> tuple[Array, Array]:
         """W, feature-major, and the intercept; solves if rows were added since."""
-        if self._statistics is not None and self._stale:
-            W, intercept = self._statistics.solve(float(self.alpha), bool(self.fit_intercept), np.dtype(self.dtype))
-            self._feature_major, self._intercept, self._stale = W, intercept, False
+        statistics = self._statistics
+        if statistics is not None and self._stale:
+            dtype = self._check_parameters()
+            if self.alpha == "auto":
+                raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
+            with threadpool_limits(resolve_n_threads(self.n_threads), "blas"):
+                W, intercept = statistics.solve(float(self.alpha), bool(self.fit_intercept), dtype)
+            self._feature_major, self._intercept, self.alpha_ = W, intercept, float(self.alpha)
+            if statistics is self._statistics:  # no rows came in meanwhile
+                self._stale = False
+            return W, intercept
         return self._feature_major, self._intercept
 
     @property
@@ -673,17 +718,20 @@ class ShoreRegressor:
         rows = self._check_inputs(X, W.dtype)
         self._check_widths(rows)
         threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
-        s = self.sparsity if sparsity is None else sparsity
+        s = check_sparsity(self.sparsity if sparsity is None else sparsity)
+        limits_for_all = {"allowed": _row_sliceable(allowed), "denied": _row_sliceable(denied)}
+        for name, which in limits_for_all.items():
+            if is_sparse(which) and which.shape != (rows.shape[0], self.n_outputs_):
+                raise ValueError(
+                    f"{name} has shape {which.shape}, but a pattern per row needs {(rows.shape[0], self.n_outputs_)}"
+                )
         if return_info and self.compression_ is None:
             raise ValueError("return_info needs a compression: the uncompressed model does not iterate")
         results: list[Any] = []
         for here in self._blocks(rows):
             B = solvers.times(rows[here], W, threads)
             B += intercept
-            limits = {
-                name: which[here] if is_sparse(which) else which
-                for name, which in (("allowed", _row_sliceable(allowed)), ("denied", _row_sliceable(denied)))
-            }
+            limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
             results.append(self._decode(B, self.compression_, s, threads, **limits))
         found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), W.dtype)
         if not return_info:
@@ -729,11 +777,10 @@ class ShoreRegressor:
             outputs = found.indices[found.indptr[i] : found.indptr[i + 1]]
             features = rows.indices[rows.indptr[i] : rows.indptr[i + 1]].astype(np.int64)
             x = rows.data[rows.indptr[i] : rows.indptr[i + 1]].astype(np.float64)
-            phi = self._output_columns(outputs)
-            contributions = x[:, None] * (W[features].astype(np.float64) @ phi)
+            contributions = x[:, None] * self._of_outputs(W[features], outputs)
             if np.any(intercept):
                 features = np.append(features, -1)
-                contributions = np.vstack([contributions, intercept.astype(np.float64) @ phi])
+                contributions = np.vstack([contributions, self._of_outputs(intercept[None], outputs)])
             for e, j in enumerate(outputs):
                 best = np.lexsort((features, -np.abs(contributions[:, e])))[:top]
                 columns["row"].append(np.full(len(best), i, dtype=np.int64))
@@ -750,14 +797,37 @@ class ShoreRegressor:
             }
         )
 
-    def _output_columns(self, outputs: Array) -> Array:
-        """Columns of Φ, (m, len(outputs)); of the identity for the uncompressed model."""
-        pick = sparse.csr_array(
-            (np.ones(len(outputs)), (np.arange(len(outputs)), outputs)), shape=(len(outputs), self.n_outputs_)
-        )
+    def _of_outputs(self, scores: Array, outputs: Array) -> Array:
+        """φ_jᵀ of rows of scores for a few outputs j, in float64."""
         if self.compression_ is None:
-            return np.asarray(pick.toarray().T)
-        return self.compression_.compress(pick).T.astype(np.float64)
+            return scores[:, outputs].astype(np.float64)
+        ones, rows = np.ones(len(outputs)), np.arange(len(outputs))
+        pick = sparse.csr_array((ones, (rows, outputs)), shape=(len(outputs), self.n_outputs_))
+        phi = self.compression_.compress(pick, n_threads=1).astype(np.float64)
+        return np.asarray(scores.astype(np.float64) @ phi.T)
+
+
+def _require_some(matrix: Any, name: str, column: str) -> None:
+    for count, what in zip(matrix.shape, ("sample", column), strict=True):
+        if count == 0:
+            raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+
+
+def _in_range(Y: Any, dtype: np.dtype[Any]) -> Any:
+    """Sparse outputs in the dtype, refused if they leave its range."""
+    with np.errstate(over="ignore"):
+        converted = Y.astype(dtype)
+    if not np.isfinite(converted.data).all():
+        raise ValueError(f"Y is too large for {dtype}")
+    return converted
+
+
+def _same_compression(one: Compression | None, other: Compression | None) -> bool:
+    if type(one) is not type(other) or repr(one) != repr(other):
+        return False
+    if isinstance(one, MatrixCompression) and isinstance(other, MatrixCompression):
+        return bool(np.array_equal(one.toarray(), other.toarray()))
+    return True
 
 
 def _row_sliceable(which: Any) -> Any:

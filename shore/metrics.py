@@ -6,14 +6,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from shore._validation import canonical_csr, check_sparsity
+from shore._validation import canonical_csr, check_rows, check_sparsity, is_sparse
 
 __all__ = ["precision_at_k"]
 
 
+def _non_zeros(Y: Any, name: str) -> Any:
+    """Canonical CSR in float64 without stored zeros; NaN is refused."""
+    rows = check_rows(Y, name)
+    csr = canonical_csr(rows, name) if is_sparse(rows) else sparse.csr_array(np.asarray(rows, dtype=np.float64))
+    csr = csr.astype(np.float64)
+    csr.eliminate_zeros()
+    if np.isnan(csr.data).any():
+        raise ValueError(f"{name} must not hold NaN")
+    return csr
+
+
 def _pair(Y_true: Any, Y_pred: Any) -> tuple[Any, Any]:
-    pair = canonical_csr(Y_true, "Y_true"), canonical_csr(Y_pred, "Y_pred")
+    pair = _non_zeros(Y_true, "Y_true"), _non_zeros(Y_pred, "Y_pred")
     if pair[0].shape != pair[1].shape:
         raise ValueError(f"Y_true and Y_pred must have the same shape, got {pair[0].shape} and {pair[1].shape}")
     return pair
@@ -29,7 +41,7 @@ def _top(Y: Any, k: int) -> npt.NDArray[np.int64]:
     rows = _rows_of(Y)
     order = np.lexsort((Y.indices, -Y.data, rows))
     rank = np.arange(Y.nnz) - Y.indptr[rows[order]]
-    order = order[(rank < k) & (Y.data[order] != 0)]
+    order = order[rank < k]
     return np.asarray(rows[order] * Y.shape[1] + Y.indices[order])
 
 
@@ -60,5 +72,5 @@ def precision_at_k(Y_true: Any, Y_pred: Any, k: int) -> float:
     n, n_outputs = true.shape
     if n == 0:
         return float("nan")
-    relevant = (_rows_of(true) * n_outputs + true.indices)[true.data != 0]
+    relevant = _rows_of(true) * n_outputs + true.indices
     return float(np.isin(_top(predicted, k), relevant).sum() / (n * k))

@@ -50,11 +50,12 @@ _PANEL = 6144
 
 
 def _csr_parts(X: Any) -> tuple[Array, Array, Array]:
-    return X.data, X.indices, X.indptr
+    return np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
 
 
 def times(X: Any, P: Array, n_threads: int) -> Array:
     """X P for dense or CSR rows, every row the same bits whatever rows it is computed with."""
+    P = np.ascontiguousarray(P)
     out = np.empty((X.shape[0], P.shape[1]), dtype=P.dtype)
     threads = max(1, min(n_threads, X.shape[0]))
     if is_sparse(X):
@@ -74,7 +75,7 @@ class Rows:
         For CSR already multiplied by `shift`; dense rows are as they came, in any dtype.
     dtype : dtype
         To compute in.
-    mean : ndarray of shape (d,) or None
+    mean : float64 array of shape (d,) or None
     shift : ndarray of shape (n,) or None
         Square roots of the weights; None for ones.
     """
@@ -84,6 +85,7 @@ class Rows:
     mean: Array | None = None
     shift: Array | None = None
     _transposed: Any = None
+    _double: Rows | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,6 +122,12 @@ class Rows:
                     block *= self.shift[here, None]
             yield here, block
 
+    def checksum(self) -> float:
+        """The sum of all entries: tells whether two `Rows` can be of the same X."""
+        if is_sparse(self.X):
+            return float(self.X.data.sum(dtype=np.float64))
+        return float(self.X.sum(dtype=np.float64))
+
     def ones(self) -> Array:
         """The shift as an array."""
         return np.ones(self.shape[0], dtype=self.dtype) if self.shift is None else self.shift
@@ -143,12 +151,13 @@ def gram(rows: Rows, n_threads: int, out: Array | None = None) -> Array:
                 out = _syrk(block, out, of_rows=False)
         d = rows.shape[1]
         return np.zeros((d, d), dtype=rows.dtype, order="F") if out is None else out
-    here = _csr_gram(rows.X, rows.transposed, n_threads)
-    if rows.mean is not None:
-        total = float(np.sum(rows.ones().astype(np.float64) ** 2))
-        here -= np.outer(rows.mean * rows.dtype.type(total), rows.mean)
+    # In float64: sums over many rows, and the difference that centring makes, would lose too much of float32.
+    double = _as_double(rows)
+    here = _csr_gram(double.X, double.transposed, n_threads)
+    if double.mean is not None:
+        here -= np.outer(double.mean * float(np.sum(double.ones() ** 2)), double.mean)
     if out is None:
-        return here.T  # symmetric
+        return here.T.astype(rows.dtype, order="F", copy=False)  # symmetric
     out += here.T
     return out
 
@@ -163,30 +172,29 @@ def _csr_gram(X: Any, transposed: Any, n_threads: int) -> Array:
 def _gram_of_rows(rows: Rows, n_threads: int) -> Array:
     """Xc Xcᵀ, at least its lower triangle, column-major (n, n)."""
     if not is_sparse(rows.X):
-        ((_, block),) = _whole(rows).blocks()
         with threadpool_limits(n_threads, "blas"):
-            return _syrk(block, None, of_rows=True)
-    out = _csr_gram(rows.transposed, rows.X, n_threads)
-    if rows.mean is not None:
-        u, s = np.asarray(rows.X @ rows.mean), rows.ones()
-        out -= np.outer(u, s) + np.outer(s, u) - np.outer(s * (rows.mean @ rows.mean), s)
-    return out.T
+            return _syrk(_whole(rows), None, of_rows=True)
+    double = _as_double(rows)
+    out = _csr_gram(double.transposed, double.X, n_threads)
+    if double.mean is not None:
+        u, s = np.asarray(double.X @ double.mean), double.ones()
+        out -= np.outer(u, s) + np.outer(s, u) - np.outer(s * (double.mean @ double.mean), s)
+    return out.T.astype(rows.dtype, order="F", copy=False)
 
 
-def _whole(rows: Rows) -> Rows:
-    """The same dense rows in one block."""
-    if rows.as_is():
-        return rows
-    return Rows(np.concatenate([block for _, block in rows.blocks()]), rows.dtype)
+def _whole(rows: Rows) -> Array:
+    """Dense rows, weighted and centred, in one array."""
+    return np.asarray(rows.X) if rows.as_is() else np.concatenate([block for _, block in rows.blocks()])
 
 
 def cross(rows: Rows, B: Array, n_threads: int) -> Array:
     """XcᵀB, (d, w)."""
     if is_sparse(rows.X):
-        out = times(rows.transposed, B, n_threads)
-        if rows.mean is not None:
-            out -= np.outer(rows.mean, rows.ones() @ B)
-        return out
+        double = _as_double(rows)
+        out = times(double.transposed, B.astype(np.float64), n_threads)
+        if double.mean is not None:
+            out -= np.outer(double.mean, double.ones() @ B)
+        return out.astype(rows.dtype, copy=False)
     with threadpool_limits(n_threads, "blas"):
         total = None
         for here, block in rows.blocks():
@@ -255,58 +263,59 @@ def _back_substitute(factor: Array, C: Array) -> Array:
 
 
 def _is_safe(rcond: float, dtype: np.dtype[Any]) -> bool:
-    return rcond > 30 * float(np.finfo(dtype).eps)
+    """Whether W is good to about 1e-4 in float32, and to half the digits in float64."""
+    return rcond > (1e4 if dtype == np.float32 else 30) * float(np.finfo(dtype).eps)
 
 
-def _spectral(G: Array, alpha: float, cut: float) -> tuple[Array, Array]:
+def _spectral(G: Array, alpha: float, cut: float, full_rank: int) -> tuple[Array, Array]:
     """Vectors V and factors f with (G + alpha)⁻¹ = V diag(f) Vᵀ; eigenvalues up to `cut` of the largest count as 0."""
     values, vectors = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
     keep = values > cut * max(values[-1], 0.0)
-    if alpha == 0 and not keep.all():
+    if alpha == 0 and keep.sum() < full_rank:
         warnings.warn(
-            f"X has rank {int(keep.sum())} of {len(values)} and alpha is 0: the solution of minimum norm is returned",
+            f"X has rank {int(keep.sum())} of {full_rank} and alpha is 0: the solution of minimum norm is returned",
             linalg.LinAlgWarning,
             stacklevel=4,
         )
+    # Directions of eigenvalue 0 take no part in X: they count only where alpha is above the noise that hides them.
+    keep |= alpha > cut * max(values[-1], 0.0)
     factors = np.zeros_like(values)
-    if alpha == 0:
-        factors[keep] = 1 / values[keep]
-    else:
-        factors = 1 / (np.maximum(values, 0) + alpha)
+    factors[keep] = 1 / (np.maximum(values[keep], 0) + alpha)
     return vectors, factors
 
 
 def solve_normal_equations(
     G: Array, cross_of: Callable[[int, int], Array], m: int, alpha: float, dtype: np.dtype[Any], size: int
 ) -> Array:
-    """W from float64 statistics G = XcᵀXc (lower triangle, overwritten) and blocks of columns of XcᵀB."""
-    diagonal = np.diagonal(G).copy()
-    lower = np.tril(G, -1) if alpha == 0 else None
-    factor, rcond = _factorise(G, alpha)
+    """W from float64 statistics of `size` rows: G = XcᵀXc (lower triangle) and blocks of columns of XcᵀB."""
+    factor, rcond = _factorise(G.copy(order="F"), alpha)
     W = np.empty((G.shape[0], m), dtype=dtype)
     if _is_safe(rcond, np.dtype(np.float64)):
         for start, stop in _column_blocks(m, G.shape[0], 8):
             W[:, start:stop] = _back_substitute(factor, cross_of(start, stop).astype(np.float64))
         return W
-    if lower is None:
-        raise linalg.LinAlgError("XᵀX + alpha is not positive definite to working precision; use a larger alpha")
-    lower[np.diag_indices_from(lower)] = diagonal
-    V, factors = _spectral(lower, alpha, size * float(np.finfo(np.float64).eps))
+    V, factors = _spectral(G, alpha, size * float(np.finfo(np.float64).eps), min(size, len(G)))
     for start, stop in _column_blocks(m, G.shape[0], 8):
         W[:, start:stop] = V @ (factors[:, None] * (V.T @ cross_of(start, stop)))
     return W
 
 
 def _as_double(rows: Rows) -> Rows:
-    X = rows.X.astype(np.float64) if is_sparse(rows.X) else rows.X
-    double = (None if part is None else part.astype(np.float64) for part in (rows.mean, rows.shift))
-    return Rows(X, np.dtype(np.float64), *double)
+    """The same rows, to compute in float64; made once."""
+    if rows.dtype == np.float64:
+        return rows
+    if rows._double is None:
+        X = rows.X.astype(np.float64) if is_sparse(rows.X) else rows.X
+        shift = None if rows.shift is None else rows.shift.astype(np.float64)
+        rows._double = Rows(X, np.dtype(np.float64), rows.mean, shift)
+    return rows._double
 
 
 class Factorisation:
     """XcᵀXc + alpha (or, dual, Xc Xcᵀ + alpha) factorised, for any number of right-hand sides.
 
-    By Cholesky in the dtype of the rows; where that is not accurate, by the spectrum in float64.
+    By Cholesky in the dtype of the rows; where that is not accurate, in float64; where that is not either, by the
+    spectrum.
 
     Parameters
     ----------
@@ -320,22 +329,26 @@ class Factorisation:
         self.rows, self.alpha, self.solver = rows, alpha, solver
         make = gram if solver == "cholesky" else _gram_of_rows
         with threadpool_limits(n_threads, "blas"):
+            self._used = rows
+            self._factor: Array | None
             self._factor, rcond = _factorise(make(rows, n_threads), alpha)
-            self._safe = _is_safe(rcond, rows.dtype)
-            if not self._safe:
-                del self._factor
-                self._double = _as_double(rows)
+            if not _is_safe(rcond, rows.dtype) and rows.dtype == np.float32:
+                self._factor, self._used = None, _as_double(rows)
+                self._factor, rcond = _factorise(make(self._used, n_threads), alpha)
+            if not _is_safe(rcond, self._used.dtype):
+                self._factor, self._used = None, _as_double(rows)
                 cut = max(rows.shape) * float(np.finfo(np.float64).eps)
-                self._vectors, self._factors = _spectral(make(self._double, n_threads), alpha, cut)
+                full_rank = min(rows.shape)
+                self._vectors, self._factors = _spectral(make(self._used, n_threads), alpha, cut, full_rank)
 
     def _apply(self, C: Array) -> Array:
-        if self._safe:
+        if self._factor is not None:
             return _back_substitute(self._factor, C)
         return np.ascontiguousarray(self._vectors @ (self._factors[:, None] * (self._vectors.T @ C)))
 
     def solve(self, B: Array, n_threads: int) -> Array:
         """W of shape (d, w) for targets B of shape (n, w)."""
-        rows = self.rows if self._safe else self._double
+        rows = self._used
         targets = B.astype(rows.dtype, copy=False)
         with threadpool_limits(n_threads, "blas"):
             if self.solver == "cholesky":
@@ -370,8 +383,10 @@ class _CsrBlocks:
     """Column blocks of one problem on CSR rows, as many at a time as there are threads."""
 
     def __init__(self, rows: Rows, targets: Targets, m: int, tol: float, n_threads: int) -> None:
-        self.rows, self.targets, self.m, self.tol, self.n_threads = rows, targets, m, tol, n_threads
-        self.width = _cg_width(*rows.shape, m, rows.dtype.itemsize, n_threads)
+        self.rows, self.targets, self.m, self.tol = rows, targets, m, tol
+        self.n_threads = min(n_threads, 64)  # as many blocks as the engine holds
+        self.width = _cg_width(*rows.shape, m, rows.dtype.itemsize, self.n_threads)
+        self._mean = None if rows.mean is None else rows.mean.astype(rows.dtype)
         self.most_steps, self._steps_at_once = 0, 1
 
     def groups(self) -> Iterator[list[slice]]:
@@ -388,7 +403,7 @@ class _CsrBlocks:
         for block, columns in enumerate(group):
             B[block, :, : columns.stop - columns.start] = self.targets(columns.start, columns.stop)
         X, Xt = _csr_parts(self.rows.X), _csr_parts(self.rows.transposed)
-        return _core.ConjugateGradients(X, Xt, B, W, self.tol, self.rows.mean, self.rows.shift), B, W
+        return _core.ConjugateGradients(X, Xt, B, W, self.tol, self._mean, self.rows.shift), B, W
 
     def run(self, cg: Any) -> None:
         """Steps until all columns are solved; back in Python, to hear Ctrl-C, every quarter second."""
@@ -434,7 +449,7 @@ def _cg_dense(
     rows: Rows, targets: Targets, m: int, alpha: float, tol: float, n_threads: int, progress: Progress
 ) -> tuple[Array, int]:
     n, d = rows.shape
-    X = next(iter(_whole(rows).blocks()))[1]
+    X = _whole(rows)
     W, most = np.zeros((d, m), dtype=rows.dtype), 0
     with threadpool_limits(n_threads, "blas"):
         for start, stop in _column_blocks(m, max(n, d), rows.dtype.itemsize):
@@ -448,6 +463,9 @@ def _cg_dense(
                     break
                 AP = X.T @ (X @ P) + rows.dtype.type(alpha) * P
                 curvature = np.einsum("fc,fc->c", P, AP, dtype=np.float64)
+                if not np.isfinite(curvature).all():
+                    W[:] = np.nan  # overflow: the caller refuses the result
+                    return W, taken
                 going &= curvature > 0
                 step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr)).astype(rows.dtype)
                 part += step * P
@@ -538,7 +556,10 @@ def solve(
             W, n_iter = _cg_dense(rows, targets, m, alpha, tol, n_threads, progress)
         else:
             W, n_iter = _cg_csr(rows, targets, m, alpha, tol, n_threads, progress)
-    return np.ascontiguousarray(W, dtype=rows.dtype), solver, n_iter
+    W = np.ascontiguousarray(W, dtype=rows.dtype)
+    if not np.isfinite(W).all():
+        raise ValueError(f"X or Y is too large: the solution leaves the range of {rows.dtype}")
+    return W, solver, n_iter
 
 
 # ---------------------------------------------------------------- many penalties
@@ -570,17 +591,21 @@ def path(
         return
     double = _as_double(rows)
     with threadpool_limits(n_threads, "blas"):
-        values, V = linalg.eigh(gram(double, n_threads), lower=True, driver="evd", overwrite_a=True)
+        G = gram(double, n_threads) if d <= n else _gram_of_rows(double, n_threads)
+        values, V = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
         values = np.maximum(values, 0)
-        C = np.empty((d, m))
+        C = np.empty((len(V), m))
         for start, stop in _column_blocks(m, max(n, d), 8):
-            C[:, start:stop] = V.T @ cross(double, np.ascontiguousarray(targets(start, stop), np.float64), n_threads)
-        held_V = np.asarray(held @ V)
+            B = np.ascontiguousarray(targets(start, stop), np.float64)
+            C[:, start:stop] = V.T @ (cross(double, B, n_threads) if d <= n else B)
+        # W = V f(λ) VᵀXᵀB with XᵀX = VλVᵀ, or Xᵀ V f(λ) VᵀB with XXᵀ = VλVᵀ
+        basis = V if d <= n else cross(double, V, n_threads)
+        held_V = np.asarray(held @ basis)
         if rows.mean is not None:
-            held_V -= rows.mean @ V
+            held_V -= rows.mean @ basis
     for alpha in descending:
         with threadpool_limits(n_threads, "blas"):
-            scores = held_V @ (C / (values + alpha)[:, None])
+            scores = np.asarray(held_V @ (C / (values + alpha)[:, None]))
         yield alpha, scores.astype(rows.dtype)
 
 
@@ -604,7 +629,7 @@ def _cg_path(
                 W[:, columns] = part[block, :, : columns.stop - columns.start]
         scores = times(held, W, n_threads)
         if rows.mean is not None:
-            scores -= rows.mean @ W
+            scores -= (rows.mean @ W).astype(rows.dtype)
         yield alpha, scores
 
 

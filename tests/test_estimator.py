@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import reference
 from scipy import sparse
+from scipy.linalg import LinAlgWarning
 
 import shore
 from shore.datasets import make_synthetic
@@ -219,7 +220,14 @@ def test_explanations_sum_to_the_correlation_score(options):
         ({"dtype": np.int32}, ValueError, "dtype must be float32 or float64"),
         ({"decoder": "guess"}, ValueError, "decoder"),
         ({"n_threads": 0}, ValueError, "n_threads"),
-        ({"random_state": -1}, ValueError, "seed"),
+        ({"random_state": -1}, ValueError, "random_state must be from 0"),
+        ({"random_state": None}, TypeError, "random_state must be an integer"),
+        ({"step": -1}, ValueError, "step"),
+        ({"max_iter": 0}, ValueError, "max_iter"),
+        ({"tol": "a"}, TypeError, "tol"),
+        ({"constraint": "foo"}, ValueError, "constraint"),
+        ({"dtype": None}, ValueError, "dtype must be"),
+        ({"dtype": "foo"}, ValueError, "dtype must be"),
     ],
     ids=str,
 )
@@ -264,10 +272,145 @@ def test_other_widths_later():
         model.partial_fit(np.ones((300, 21)), Y)
     with pytest.raises(ValueError, match="Y has 149 outputs, but the model has 150"):
         model.partial_fit(X, Y[:, :149])
-    with pytest.raises(ValueError, match="merge needs equal parameters, but random_state"):
+    with pytest.raises(ValueError, match="merge needs models with the same compression"):
         model.merge(shore.ShoreRegressor(3, n_components=64, random_state=1).partial_fit(X, Y))
     with pytest.raises(ValueError, match="merge needs two models that were fitted by partial_fit"):
         model.merge(fitted())
+
+
+def test_merge_refuses_other_matrices_and_leaves_the_model_alone():
+    rng = np.random.default_rng(0)
+    one, other = (
+        shore.ShoreRegressor(3, compression=shore.MatrixCompression(rng.normal(size=(16, 150)))).partial_fit(X, Y)
+        for _ in range(2)
+    )
+    before = one.coef_.copy()
+    with pytest.raises(ValueError, match="same compression"):
+        one.merge(other)
+    with pytest.raises(TypeError, match="other must be a ShoreRegressor, got int"):
+        one.merge(3)
+    np.testing.assert_array_equal(one.coef_, before)
+
+
+def test_factorisation_is_tied_to_its_rows():
+    model, weights = shore.ShoreRegressor(3), np.linspace(1, 2, 300)
+    factorisation = model.factorise(X, weights)
+    with pytest.raises(ValueError, match="another sample_weight"):
+        model.fit(X, Y, factorisation=factorisation)
+    with pytest.raises(ValueError, match="factorisation is for another X"):
+        model.fit(X + 1, Y, weights, factorisation=factorisation)
+    with pytest.raises(TypeError, match="factorisation must be what factorise returned, got int"):
+        model.fit(X, Y, factorisation=3)
+    with pytest.raises(ValueError, match="X has 0 sample"):
+        model.factorise(X[:0])
+
+
+def test_parameters_are_checked_again_when_rows_are_solved_late():
+    model = shore.ShoreRegressor(3, n_components=32).partial_fit(X, Y)
+    model.set_params(alpha=-1)
+    with pytest.raises(ValueError, match="alpha"):
+        model.predict(X)
+    model.set_params(alpha=9.0)
+    assert model.predict(X).shape == Y.shape
+    assert model.alpha_ == 9.0
+
+
+def test_patterns_per_row_must_fit_the_rows():
+    model = fitted()
+    with pytest.raises(ValueError, match=r"allowed has shape \(50, 150\), but a pattern per row needs \(3, 150\)"):
+        model.predict(X[:3], allowed=sparse.csr_array(np.ones((50, 150))))
+    with pytest.raises(ValueError, match="sparsity"):
+        model.predict(X[:0], sparsity=-1)
+
+
+class Frame:
+    """As much of a data frame as an estimator sees."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns = values, columns
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+
+def test_feature_names_are_compared():
+    names = [f"f{i}" for i in range(20)]
+    model = shore.ShoreRegressor(3).fit(Frame(X, names), Y)
+    assert model.feature_names_in_.tolist() == names
+    assert model.predict(Frame(X, names)).shape == Y.shape
+    with pytest.raises(ValueError, match="X has other feature names"):
+        model.predict(Frame(X, names[::-1]))
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
+def test_numbers_out_of_range_are_refused(solver):
+    big = X.astype(np.float64)
+    big[0, 0] = 1e39
+    model = shore.ShoreRegressor(3, n_components=32, solver=solver)
+    for convert in (np.asarray, sparse.csr_array):
+        with pytest.raises(ValueError, match="X must be finite in float32"):
+            model.fit(convert(big), Y)
+        huge = X * np.float32(1e25)
+        if solver == "cg":  # its products overflow
+            with pytest.raises(ValueError, match="X or Y is too large"), np.errstate(all="ignore"):
+                model.fit(convert(huge), Y)
+        else:  # these go on in float64
+            exact = shore.ShoreRegressor(3, n_components=32, solver=solver, dtype=np.float64).fit(huge, Y).coef_
+            with np.errstate(all="ignore"):
+                found = model.fit(convert(huge), Y).coef_
+            np.testing.assert_allclose(found, exact, rtol=0, atol=1e-4 * np.abs(exact).max())
+    with pytest.raises(ValueError, match="Y is too large"):
+        model.set_params(compression=None).fit(X, Y.astype(np.float64) * 1e39)
+
+
+def test_uncompressed_model_on_csr_rows():
+    for solver in ("cholesky", "dual", "cg"):
+        options = {"compression": None, "solver": solver, "dtype": np.float64, "solver_tol": 1e-10}
+        models = [shore.ShoreRegressor(3, **options).fit(convert(X), Y) for convert in (np.asarray, sparse.csr_array)]
+        np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-5, atol=1e-6)
+    assert shore.ShoreRegressor(3, compression=None, alpha="auto").fit(sparse.csr_array(X), Y).alpha_ > 0
+
+
+def test_compression_of_another_dtype():
+    for dtype, other in ((np.float32, np.float64), (np.float64, np.float32)):
+        phi = shore.SparseSignCompression(32, 150, dtype=other)
+        for convert in (np.asarray, sparse.csr_array):
+            model = shore.ShoreRegressor(3, compression=phi, dtype=dtype)
+            one, two = copy.deepcopy(model).fit(convert(X), Y), model.partial_fit(convert(X), Y)
+            assert one.coef_.dtype == two.coef_.dtype == dtype
+            np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=1e-5 * np.abs(one.coef_).max())
+
+
+def test_columns_far_from_zero():
+    """Centring must not eat the digits: a column like a year, in float32, against float64."""
+    far = X.copy()
+    far[:, 3] = 2000 + np.arange(300) % 20
+    exact = shore.ShoreRegressor(3, n_components=16, fit_intercept=True, dtype=np.float64).fit(far, Y)
+    for convert in (np.asarray, sparse.csr_array):
+        for solver in ("cholesky", "dual"):
+            model = shore.ShoreRegressor(3, n_components=16, fit_intercept=True, solver=solver)
+            error = np.abs(model.fit(convert(far), Y).coef_ - exact.coef_).max() / np.abs(exact.coef_).max()
+            assert error < 2e-4
+        model = shore.ShoreRegressor(3, n_components=16, fit_intercept=True).partial_fit(convert(far), Y)
+        assert np.abs(model.coef_ - exact.coef_).max() < 1e-5 * np.abs(exact.coef_).max()
+
+
+def test_partial_fit_on_rows_of_low_rank():
+    rng = np.random.default_rng(0)
+    low = (rng.normal(size=(300, 8)) @ rng.normal(size=(8, 20))).astype(np.float32)
+    with pytest.warns(LinAlgWarning, match="X has rank 8 of 20"):
+        whole = shore.ShoreRegressor(3, n_components=16, alpha=0.0).fit(low, Y).coef_
+    for convert in (np.asarray, sparse.csr_array):
+        model = shore.ShoreRegressor(3, n_components=16, alpha=0.0)
+        model.partial_fit(convert(low[:100]), Y[:100]).partial_fit(convert(low[100:]), Y[100:])
+        with pytest.warns(LinAlgWarning, match="minimum norm"):
+            np.testing.assert_allclose(model.coef_, whole, rtol=0, atol=1e-3 * np.abs(whole).max())
+
+
+def test_not_fitted_error_survives_a_pickle():
+    with pytest.raises(shore.NotFittedError) as caught:
+        shore.ShoreRegressor().predict(X)
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), shore.NotFittedError)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(300), np.zeros(300), np.full(300, np.nan)])

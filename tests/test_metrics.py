@@ -24,6 +24,17 @@ def test_precision_equals_a_plain_loop(seed, k):
     assert precision_at_k(sparse.csc_array(Y_true), sparse.coo_array(Y_pred), k) == expected
 
 
+def test_what_counts_as_predicted():
+    stored_zero = sparse.csr_array((np.array([0.0, -1.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2))
+    assert precision_at_k([[0, 1]], stored_zero, 1) == 1.0
+    assert precision_at_k([[True, False]], [[True, False]], 1) == 1.0
+    assert precision_at_k([[0, 1]], np.array([[-128, 5]], dtype=np.int8), 1) == 1.0
+    with pytest.raises(ValueError, match="Y_pred must be 2-D"):
+        precision_at_k([[1]], [1], 1)
+    with pytest.raises(ValueError, match="Y_pred must not hold NaN"):
+        precision_at_k([[1]], [[np.nan]], 1)
+
+
 def test_precision_at_the_edges():
     assert precision_at_k([[1, 1]], [[0, 0]], 1) == 0.0
     assert np.isnan(precision_at_k(np.zeros((0, 3)), np.zeros((0, 3)), 1))

@@ -91,6 +91,56 @@ def test_products_do_not_depend_on_threads_or_neighbours(dtype):
             np.testing.assert_array_equal(np.concatenate([solvers.times(rows[[i]], P, 1) for i in range(50)]), whole)
 
 
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "dual", "cg"])
+def test_more_rows_than_one_call_takes(solver, monkeypatch):
+    monkeypatch.setattr(solvers, "_CALL_FLOPS", 0.0)
+    monkeypatch.setattr(solvers, "_BLOCK_BYTES", 1 << 12)
+    for kind in ("dense", "csr"):
+        given, X = make_rows((1100, 30), np.float64, kind)
+        B = np.random.default_rng(1).normal(size=(1100, 40))
+        W, _, _ = solve(given, B, 1.0, solver, np.float64)
+        np.testing.assert_allclose(W, closed_form(X, B, 1.0), rtol=1e-7, atol=1e-9)
+
+
+def test_more_threads_than_blocks_fit():
+    given, X = make_rows((80, 50), np.float64, "csr")
+    B = np.random.default_rng(5).normal(size=(80, 700))
+    rows = solvers.Rows(given, np.dtype(np.float64))
+    W = solvers.solve(rows, lambda a, b: B[:, a:b], 700, 1.0, solver="cg", tol=1e-12, n_threads=96)[0]
+    np.testing.assert_allclose(W, closed_form(X, B, 1.0), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_sums_over_many_rows(solver):
+    """A constant column and many rows: plain float32 sums would be off by percents."""
+    rng = np.random.default_rng(0)
+    X = np.stack([np.full(1_000_000, 0.3), rng.random(1_000_000)], axis=1).astype(np.float32)
+    B = (X @ np.array([[1.0, -2.0], [0.5, 3.0]]) + rng.normal(size=(1_000_000, 2))).astype(np.float32)
+    W, _, _ = solve(sparse.csr_array(X), B, 1.0, solver, np.float32)
+    np.testing.assert_allclose(W, closed_form(X.astype(np.float64), B.astype(np.float64), 1.0), rtol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "dual"])
+@pytest.mark.parametrize("alpha", [1.0, 0.1, 0.01])
+def test_ill_conditioned_rows_in_float32(solver, alpha):
+    given, X = make_rows((400, 20), np.float32, "dense")
+    B = np.random.default_rng(1).normal(size=(400, 5)).astype(np.float32)
+    expected = closed_form(X, B.astype(np.float64), alpha)
+    W, _, _ = solve(given, B, alpha, solver, np.float32)
+    assert np.linalg.norm(W - expected) < 1e-4 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_path_with_more_features_than_rows(kind):
+    given, X = make_rows((30, 90), np.float64, kind)
+    B = np.random.default_rng(6).normal(size=(30, 12))
+    rows = solvers.Rows(given, np.dtype(np.float64))
+    for alpha, scores in solvers.path(
+        rows, lambda a, b: B[:, a:b], 12, (0.1, 10.0), X[:4], solver="dual", tol=1e-3, n_threads=1
+    ):
+        np.testing.assert_allclose(scores, X[:4] @ closed_form(X, B, alpha), rtol=1e-7, atol=1e-9)
+
+
 def test_conjugate_gradients_do_not_depend_on_threads():
     given, _ = make_rows((80, 50), np.float32, "csr")
     B = np.random.default_rng(5).normal(size=(80, 150)).astype(np.float32)

@@ -5,20 +5,29 @@
  */
 #include "vector.h"
 
+/* Long rows are summed in parts of this many entries: the error grows with the length of a part and their number. */
+#define CHUNK 512
+
 SHORE_INLINE int64_t NAME(column_at)(const void *columns, int wide, int64_t e) {
     return wide ? ((const int64_t *)columns)[e] : ((const int32_t *)columns)[e];
 }
 
 SHORE_INLINE void NAME(strip)(const REAL *x, const void *columns, int wide, int64_t n, const REAL *P, int64_t stride,
                               REAL *out, const int vectors) {
-    V sum[8];
-    for (int v = 0; v < vectors; v++) sum[v] = V_SET1(0);
-    for (int64_t e = 0; e < n; e++) {
-        const REAL *p = P + NAME(column_at)(columns, wide, e) * stride;
-        const V x_e = V_SET1(x[e]);
-        for (int v = 0; v < vectors; v++) sum[v] = V_FMA(x_e, V_LOAD(p + v * V_LANES), sum[v]);
+    V total[8];
+    for (int v = 0; v < vectors; v++) total[v] = V_SET1(0);
+    for (int64_t start = 0; start < n; start += CHUNK) {
+        const int64_t end = start + CHUNK < n ? start + CHUNK : n;
+        V sum[8];
+        for (int v = 0; v < vectors; v++) sum[v] = V_SET1(0);
+        for (int64_t e = start; e < end; e++) {
+            const REAL *p = P + NAME(column_at)(columns, wide, e) * stride;
+            const V x_e = V_SET1(x[e]);
+            for (int v = 0; v < vectors; v++) sum[v] = V_FMA(x_e, V_LOAD(p + v * V_LANES), sum[v]);
+        }
+        for (int v = 0; v < vectors; v++) total[v] = V_ADD(total[v], sum[v]);
     }
-    for (int v = 0; v < vectors; v++) V_STORE(out + v * V_LANES, sum[v]);
+    for (int v = 0; v < vectors; v++) V_STORE(out + v * V_LANES, total[v]);
 }
 
 /* out := Σ_e x_e P[column_e, :width], for one row of a CSR matrix */
@@ -29,11 +38,19 @@ static void NAME(shore_csr_row_times)(const REAL *x, const void *columns, int wi
     for (; at + 4 * V_LANES <= width; at += 4 * V_LANES) NAME(strip)(x, columns, wide, n, P + at, stride, out + at, 4);
     for (; at + V_LANES <= width; at += V_LANES) NAME(strip)(x, columns, wide, n, P + at, stride, out + at, 1);
     for (; at < width; at++) {
-        REAL sum = 0;
-        for (int64_t e = 0; e < n; e++) sum = FMA(x[e], P[NAME(column_at)(columns, wide, e) * stride + at], sum);
-        out[at] = sum;
+        REAL total = 0;
+        for (int64_t start = 0; start < n; start += CHUNK) {
+            const int64_t end = start + CHUNK < n ? start + CHUNK : n;
+            REAL sum = 0;
+            for (int64_t e = start; e < end; e++)
+                sum = FMA(x[e], P[NAME(column_at)(columns, wide, e) * stride + at], sum);
+            total += sum;
+        }
+        out[at] = total;
     }
 }
+
+#undef CHUNK
 
 #define ROWS 4
 #define STRIP 4
@@ -154,6 +171,8 @@ static void NAME(shore_cg_begin)(const shore_cg *cg, int warm) {
             rr[c] += (double)r * (double)r;
         }
     }
+    for (int64_t c = 0; c < w; c++)
+        if (!(rr[c] <= DBL_MAX)) W[c] = NAN;
     if (!warm) memcpy(cg->scalars + SHORE_CG_START * w, rr, sizeof(double) * (size_t)w);
 }
 
@@ -169,7 +188,7 @@ static int64_t NAME(shore_cg_iterate)(const shore_cg *cg, int64_t steps) {
     const REAL alpha = (REAL)cg->alpha;
     for (int64_t taken = 0; taken < steps; taken++) {
         int done = 1;
-        for (int64_t c = 0; c < w; c++) done &= rr[c] <= cg->tol * cg->tol * start[c];
+        for (int64_t c = 0; c < w; c++) done &= !(rr[c] > cg->tol * cg->tol * start[c]); /* NaN is done too */
         if (done) return taken;
 
         /* Q := Xc P, curvature := diag(Pᵀ (XcᵀXc + alpha) P) */
@@ -191,6 +210,7 @@ static int64_t NAME(shore_cg_iterate)(const shore_cg *cg, int64_t steps) {
                 }
         for (int64_t c = 0; c < w; c++) { /* columns that are done, or that are 0, stay as they are */
             const int go = rr[c] > cg->tol * cg->tol * start[c] && curvature[c] > 0;
+            if (!(curvature[c] <= DBL_MAX)) W[c] = NAN; /* overflow: the caller refuses the result */
             step[c] = go ? (REAL)(rr[c] / curvature[c]) : 0;
         }
 
