@@ -263,6 +263,25 @@ def test_no_result_holds_nan_or_infinity(kind, dtype, constraint):
         assert found[[0]].nnz == 0
 
 
+def test_coarse_pass_knows_its_error():
+    """Two outputs whose order the rounding to 16 bits turns round: 2047 units at most, half a unit lost per entry."""
+    phi = shore.SparseSignCompression(500, 400)
+    Phi = phi.toarray()
+    rows = [set(np.flatnonzero(column)) for column in Phi.T]
+    first = 0
+    second = next(j for j in range(1, 400) if not rows[first] & rows[j])
+    b = np.zeros(500)
+    b[next(i for i in range(500) if i not in rows[first] | rows[second])] = 2047
+    b[sorted(rows[first])] = [100.51] * 8 + [100.48] * 8  # 1607.92, rounds to 1608
+    b[sorted(rows[second])] = 100.499  # 1607.98, rounds to 1600
+    b[Phi[:, first] < 0] *= -1
+    b[Phi[:, second] < 0] *= -1
+    options = {"allowed": [first, second], "max_iter": 1, "tol": 0}
+    block = decode_with(np.tile(b, (40, 1)), phi, 1, **options)
+    assert set(block[0].indices) == {second}
+    assert_same(block, decode_with(np.tile(b, (40, 1)), phi, 1, max_rows=1, **options))
+
+
 def test_certificate_with_negative_offers():
     """On a simplex the s-th best offer, and with it the bound of screening, may be negative and large."""
     rng = np.random.default_rng(0)

@@ -151,6 +151,14 @@ def test_conjugate_gradients_do_not_depend_on_threads():
         np.testing.assert_array_equal(W, first)
 
 
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_directions_are_conjugate(kind):
+    """Then there are as many steps as features at most; steepest descent takes thousands here."""
+    X = np.random.default_rng(7).normal(size=(60, 12)) * np.logspace(0, 2, 12)
+    n_iter = solve(X if kind == "dense" else sparse.csr_array(X), np.ones((60, 3)), 1e-3, "cg", np.float64, tol=1e-8)[2]
+    assert n_iter <= 20
+
+
 def test_conjugate_gradients_say_when_they_gave_up(monkeypatch):
     monkeypatch.setattr(solvers, "_MAX_CG_STEPS", 3)
     for kind in ("csr", "dense"):
