@@ -10,9 +10,9 @@ from scipy import sparse
 
 __all__ = [
     "canonical_csr",
+    "check_positive",
     "check_rows",
     "check_seed",
-    "check_sparsity",
     "float_dtype",
     "is_sparse",
     "working_dtype",
@@ -55,17 +55,15 @@ def check_seed(seed: Any, name: str) -> int:
     return number
 
 
-def check_sparsity(sparsity: int, n_outputs: int | None = None, name: str = "sparsity") -> int:
-    """An integer of at least 1; more than there are outputs is all of them."""
+def check_positive(value: Any, name: str, most: int | None = None) -> int:
+    """An integer of at least 1; more than `most` counts as that."""
     try:
-        wanted = operator.index(sparsity)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(
-            f"{name} must be a positive integer, got {sparsity!r} of type {type(sparsity).__name__}"
-        ) from None
-    if isinstance(sparsity, bool | np.bool_) or wanted < 1:
-        raise ValueError(f"{name} must be a positive integer, got {sparsity!r}")
-    return wanted if n_outputs is None else min(wanted, n_outputs)
+        raise TypeError(f"{name} must be a positive integer, got {value!r} of type {type(value).__name__}") from None
+    if isinstance(value, bool | np.bool_) or number < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return number if most is None else min(number, most)
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:

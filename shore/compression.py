@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -12,22 +11,12 @@ from scipy import sparse
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_seed, float_dtype, is_sparse, working_dtype
+from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
 
 __all__ = ["Compression", "GaussianCompression", "MatrixCompression", "SparseSignCompression"]
 
 # Dense outputs are read in blocks of rows of about this size.
 _BLOCK_BYTES = 1 << 26
-
-
-def _size(value: Any, name: str) -> int:
-    try:
-        size = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a positive integer, got {value!r} of type {type(value).__name__}") from None
-    if isinstance(value, bool) or size < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return size
 
 
 def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
@@ -165,7 +154,7 @@ class GaussianCompression(_DenseCompression):
     """
 
     def __init__(self, n_components: int, n_outputs: int, *, seed: int = 0, dtype: npt.DTypeLike = np.float32) -> None:
-        shape = _size(n_outputs, "n_outputs"), _size(n_components, "n_components")
+        shape = check_positive(n_outputs, "n_outputs"), check_positive(n_components, "n_components")
         self.seed = check_seed(seed, "seed")
         columns = np.empty(shape, dtype=float_dtype(dtype))
         _core.make_gaussian(columns, self.seed, min(resolve_n_threads(), shape[0]))
@@ -245,9 +234,9 @@ class SparseSignCompression(Compression):
         seed: int = 0,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
-        self.n_components = _size(n_components, "n_components")
-        self.n_outputs = _size(n_outputs, "n_outputs")
-        self.nnz_per_output = min(_size(nnz_per_output, "nnz_per_output"), self.n_components)
+        self.n_components = check_positive(n_components, "n_components")
+        self.n_outputs = check_positive(n_outputs, "n_outputs")
+        self.nnz_per_output = min(check_positive(nnz_per_output, "nnz_per_output"), self.n_components)
         self.seed = check_seed(seed, "seed")
         self.dtype = float_dtype(dtype)
         pad, size, table_dtype = _core.sign_layout(self.n_components, self.n_outputs, self.nnz_per_output)

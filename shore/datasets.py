@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from shore._validation import check_sparsity
+from shore._validation import check_positive
 from shore.constraints import Constraint
 from shore.projection import project
 
@@ -83,8 +83,8 @@ def make_synthetic(
     """
     for name, size in (("n_samples", n_samples), ("n_features", n_features), ("n_outputs", n_outputs)):
         if size != 0 or name != "n_samples":  # no rows are a problem too
-            check_sparsity(size, name=name)
-    check_sparsity(sparsity)
+            check_positive(size, name)
+    check_positive(sparsity, "sparsity")
     if np.isnan(snr_db):
         raise ValueError(f"snr_db must be a number, got {snr_db!r}")
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from shore._core import decode as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_sparsity, is_sparse
+from shore._validation import check_positive, check_rows, is_sparse
 from shore.compression import Compression
 from shore.constraints import Constraint, feasible_set
 from shore.projection import csr_from_slots
@@ -61,16 +60,6 @@ def _check_number(value: Any, name: str, accepted: str, low: float, *, inclusive
     return number
 
 
-def _check_max_iter(value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"max_iter must be a positive integer, got {value!r} of type {type(value).__name__}") from None
-    if isinstance(value, bool) or number < 1:
-        raise ValueError(f"max_iter must be a positive integer, got {value!r}")
-    return min(number, 1 << 62)
-
-
 def _check_method(name: str, method: Any) -> None:
     if not isinstance(method, str) or method != "pgd":
         raise ValueError(f"{name} must be 'pgd', got {method!r}")
@@ -87,7 +76,7 @@ def check_decoding(
     feasible_set(constraint, None, None, (0, 1), dtype)
     return (
         _check_number(step, "step", "a positive number", 0, inclusive=False),
-        _check_max_iter(max_iter),
+        check_positive(max_iter, "max_iter", 1 << 62),
         _check_number(tol, "tol", "a non-negative number", 0, inclusive=True),
     )
 
@@ -183,7 +172,7 @@ def decode(
     if m != compression.n_components:
         raise ValueError(f"B must have {compression.n_components} columns, one per component, got shape {rows.shape}")
     n_outputs, dtype = compression.n_outputs, compression.dtype
-    slots = check_sparsity(sparsity, n_outputs)
+    slots = check_positive(sparsity, "sparsity", n_outputs)
     feasible = feasible_set(constraint, allowed, denied, (n, n_outputs), dtype)
     threads = resolve_n_threads(n_threads)
 

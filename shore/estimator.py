@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from shore import solvers
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_seed, check_sparsity, float_dtype, is_sparse, working_dtype
+from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
 from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, check_decoding, decode
@@ -247,7 +247,7 @@ class ShoreRegressor:
 
     def _check_parameters(self) -> np.dtype[Any]:
         """Everything that can be checked before data is there; returns the dtype."""
-        check_sparsity(self.sparsity)
+        check_positive(self.sparsity, "sparsity")
         dtype = float_dtype(self.dtype)
         check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, self.constraint, dtype)
         check_seed(self.random_state, "random_state")
@@ -264,7 +264,7 @@ class ShoreRegressor:
             raise ValueError(f"solver_tol must be a number between 0 and 1, got {tol!r}")
         m: Any = self.n_components
         if m != "auto":
-            check_sparsity(m, name="n_components")
+            check_positive(m, "n_components")
         return dtype
 
     def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
@@ -718,7 +718,7 @@ class ShoreRegressor:
         rows = self._check_inputs(X, W.dtype)
         self._check_widths(rows)
         threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
-        s = check_sparsity(self.sparsity if sparsity is None else sparsity)
+        s = check_positive(self.sparsity if sparsity is None else sparsity, "sparsity")
         limits_for_all = {"allowed": _row_sliceable(allowed), "denied": _row_sliceable(denied)}
         for name, which in limits_for_all.items():
             if is_sparse(which) and which.shape != (rows.shape[0], self.n_outputs_):
@@ -765,7 +765,7 @@ class ShoreRegressor:
             Contributions (φ_jᵀW)_f·x_f; over all features they sum to the correlation score φ_jᵀWx.
         """
         self._require_fitted()
-        top = check_sparsity(top_features, name="top_features")
+        top = check_positive(top_features, "top_features")
         W, intercept = self._weights()
         rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
         self._check_widths(rows)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from shore._validation import canonical_csr, check_rows, check_sparsity, is_sparse
+from shore._validation import canonical_csr, check_positive, check_rows, is_sparse
 
 __all__ = ["precision_at_k"]
 
@@ -67,7 +67,7 @@ def precision_at_k(Y_true: Any, Y_pred: Any, k: int) -> float:
     >>> precision_at_k([[1, 0, 1, 0]], [[0.9, 0.7, 0.2, 0]], k=2)
     0.5
     """
-    k = check_sparsity(k, name="k")
+    k = check_positive(k, "k")
     true, predicted = _pair(Y_true, Y_pred)
     n, n_outputs = true.shape
     if n == 0:

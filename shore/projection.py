@@ -10,7 +10,7 @@ from scipy import sparse
 
 from shore._core import projection as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_rows, check_sparsity, is_sparse, working_dtype
+from shore._validation import check_positive, check_rows, is_sparse, working_dtype
 from shore.constraints import Constraint, Simplex, feasible_set
 
 __all__ = ["csr_from_slots", "project"]
@@ -93,7 +93,7 @@ def project(
     rows = check_rows(V, "V")
     n, n_outputs = rows.shape
     dtype = working_dtype(rows.dtype, "V")
-    slots = check_sparsity(sparsity, n_outputs)
+    slots = check_positive(sparsity, "sparsity", n_outputs)
     feasible = feasible_set(constraint, allowed, denied, (n, n_outputs), dtype)
     threads = max(1, min(resolve_n_threads(n_threads), n))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from shore._validation import check_sparsity
+from shore._validation import check_positive
 
 __all__ = ["components_for"]
 
@@ -31,7 +31,7 @@ def components_for(sparsity: int, n_outputs: int) -> int:
     >>> components_for(5, 20_000)
     416
     """
-    n_outputs = check_sparsity(n_outputs, name="n_outputs")
-    s = check_sparsity(sparsity, n_outputs)
+    n_outputs = check_positive(n_outputs, "n_outputs")
+    s = check_positive(sparsity, "sparsity", n_outputs)
     wanted = _ROWS_PER_NAT * s * max(1.0, math.log(n_outputs / s))
     return 16 * math.ceil(max(1.0, min(wanted, float(n_outputs))) / 16)
