@@ -93,8 +93,8 @@ def test_products_do_not_depend_on_threads_or_neighbours(dtype):
 
 @pytest.mark.parametrize("solver", ["auto", "cholesky", "dual", "cg"])
 def test_more_rows_than_one_call_takes(solver, monkeypatch):
-    monkeypatch.setattr(solvers, "_CALL_FLOPS", 0.0)
-    monkeypatch.setattr(solvers, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("shore.solvers.rows._CALL_FLOPS", 0.0)
+    monkeypatch.setattr("shore.solvers.rows._BLOCK_BYTES", 1 << 12)
     for kind in ("dense", "csr"):
         given, X = make_rows((1100, 30), np.float64, kind)
         B = np.random.default_rng(1).normal(size=(1100, 40))
@@ -160,7 +160,7 @@ def test_directions_are_conjugate(kind):
 
 
 def test_conjugate_gradients_say_when_they_gave_up(monkeypatch):
-    monkeypatch.setattr(solvers, "_MAX_CG_STEPS", 3)
+    monkeypatch.setattr("shore.solvers.cg._MAX_CG_STEPS", 3)
     for kind in ("csr", "dense"):
         given, _ = make_rows((80, 50), np.float32, kind)
         with pytest.warns(RuntimeWarning, match="conjugate gradients stopped after 3 steps"):
@@ -182,8 +182,8 @@ def test_path_equals_single_fits(kind, solver):
 
 
 def test_factorisation_by_panels(monkeypatch):
-    monkeypatch.setattr(solvers, "_PANEL", 16)
-    monkeypatch.setattr(solvers, "_CALL_FLOPS", 0.0)
+    monkeypatch.setattr("shore.solvers.direct._PANEL", 16)
+    monkeypatch.setattr("shore.solvers.rows._CALL_FLOPS", 0.0)
     given, X = make_rows((1200, 61), np.float64, "dense")
     B = np.random.default_rng(1).normal(size=(1200, 5))
     for alpha in (0.0, 1.0):

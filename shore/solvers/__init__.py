@@ -1,0 +1,33 @@
+"""Stage 1: least squares for W, min ‖B - XW‖² + alpha ‖W‖², on dense or CSR rows.
+
+W is feature-major, (d, m). Rows may be weighted and centred: a `Rows` stands for diag(√weight) (X - 1 meanᵀ), and
+the targets come weighted and centred to match. CSR rows are never made dense: the centring enters as a rank-one
+term wherever they are multiplied.
+
+::
+
+    choice.py    `choose_solver` by cost and memory; `solve` runs the one chosen
+      ├─► direct.py    'cholesky' and 'dual': factors, and the spectrum where they are not accurate
+      └─► cg.py        'cg': blocks of columns, on CSR rows by the compiled core
+    path.py      many penalties: one spectrum, or conjugate gradients from penalty to penalty
+    rows.py      `Rows` and the products with them, which all of the above use
+"""
+
+from shore.solvers.choice import SOLVERS, choose_solver, solve
+from shore.solvers.direct import Factorisation, solve_normal_equations
+from shore.solvers.path import path
+from shore.solvers.rows import Rows, cross, gram, times
+from shore.solvers.rows import Targets as Targets
+
+__all__ = [
+    "SOLVERS",
+    "Factorisation",
+    "Rows",
+    "choose_solver",
+    "cross",
+    "gram",
+    "path",
+    "solve",
+    "solve_normal_equations",
+    "times",
+]

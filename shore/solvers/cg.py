@@ -1,0 +1,131 @@
+"""Conjugate gradients on the normal equations, all columns of a block at once."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from shore._core import linear as _core
+from shore._progress import Progress
+from shore.solvers.rows import Array, Rows, Targets, column_blocks, csr_parts, whole
+
+__all__ = ["CsrBlocks", "cg_csr", "cg_dense"]
+
+_MAX_CG_STEPS = 1000
+
+
+def _cg_width(n: int, d: int, m: int, itemsize: int, n_threads: int) -> int:
+    """Columns of a block: a few vectors, fewer where its matrices (three of d rows, one of n) would leave the cache."""
+    lanes = 64 // itemsize
+    vectors = max(1, min(4, 12_000_000 // max(1, (3 * d + n) * 64)))
+    return max(1, min(lanes * vectors, -(-m // n_threads)))
+
+
+class CsrBlocks:
+    """Column blocks of one problem on CSR rows, as many at a time as there are threads."""
+
+    def __init__(self, rows: Rows, targets: Targets, m: int, tol: float, n_threads: int) -> None:
+        self.rows, self.targets, self.m, self.tol = rows, targets, m, tol
+        self.n_threads = min(n_threads, 64)  # as many blocks as the engine holds
+        self.width = _cg_width(*rows.shape, m, rows.dtype.itemsize, self.n_threads)
+        self._mean = None if rows.mean is None else rows.mean.astype(rows.dtype)
+        self.most_steps, self._steps_at_once = 0, 1
+
+    def groups(self) -> Iterator[list[slice]]:
+        """Columns of the blocks that are solved together."""
+        step = self.width * self.n_threads
+        for start in range(0, self.m, step):
+            yield [slice(s, min(self.m, s + self.width)) for s in range(start, min(self.m, start + step), self.width)]
+
+    def open(self, group: list[slice]) -> tuple[Any, Array, Array]:
+        """The engine, its right-hand sides and its solutions. Narrower blocks are filled up with columns of zeros."""
+        n, d = self.rows.shape
+        B = np.zeros((len(group), n, self.width), dtype=self.rows.dtype)
+        W = np.zeros((len(group), d, self.width), dtype=self.rows.dtype)
+        for block, columns in enumerate(group):
+            B[block, :, : columns.stop - columns.start] = self.targets(columns.start, columns.stop)
+        X, Xt = csr_parts(self.rows.X), csr_parts(self.rows.transposed)
+        return _core.ConjugateGradients(X, Xt, B, W, self.tol, self._mean, self.rows.shift), B, W
+
+    def run(self, cg: Any) -> None:
+        """Steps until all columns are solved; back in Python, to hear Ctrl-C, every quarter second."""
+        taken, done = np.zeros(cg.n_blocks, dtype=np.int64), False
+        while not done and taken.max() < _MAX_CG_STEPS:
+            began = time.monotonic()
+            steps = min(self._steps_at_once, _MAX_CG_STEPS - int(taken.max()))
+            done = cg.iterate(steps, taken, self.n_threads)
+            seconds = (time.monotonic() - began) / steps
+            self._steps_at_once = max(1, min(50, int(0.25 / max(seconds, 1e-9))))
+        if not done:
+            _warn_not_converged(self.tol)
+        self.most_steps = max(self.most_steps, int(taken.max()))
+
+
+def cg_csr(
+    rows: Rows, targets: Targets, m: int, alpha: float, tol: float, n_threads: int, progress: Progress
+) -> tuple[Array, int]:
+    """W of shape (d, m) for CSR rows, and the most steps that a block of columns took."""
+    result = np.zeros((rows.shape[1], m), dtype=rows.dtype)
+    if rows.X.nnz == 0:
+        return result, 0
+    blocks = CsrBlocks(rows, targets, m, tol, n_threads)
+    for group in blocks.groups():
+        cg, _, W = blocks.open(group)
+        cg.begin(alpha, n_threads)
+        blocks.run(cg)
+        for block, columns in enumerate(group):
+            result[:, columns] = W[block, :, : columns.stop - columns.start]
+            progress.advance(columns.stop - columns.start)
+    return result, blocks.most_steps
+
+
+def _warn_not_converged(tol: float) -> None:
+    warnings.warn(
+        f"conjugate gradients stopped after {_MAX_CG_STEPS} steps before every residual was at most {tol:g} of its "
+        "start; use solver='cholesky' or a larger alpha",
+        RuntimeWarning,
+        stacklevel=5,
+    )
+
+
+def cg_dense(
+    rows: Rows, targets: Targets, m: int, alpha: float, tol: float, n_threads: int, progress: Progress
+) -> tuple[Array, int]:
+    """W of shape (d, m) for dense rows, and the most steps that a block of columns took."""
+    n, d = rows.shape
+    X = whole(rows)
+    W, most = np.zeros((d, m), dtype=rows.dtype), 0
+    with threadpool_limits(n_threads, "blas"):
+        for start, stop in column_blocks(m, max(n, d), rows.dtype.itemsize):
+            R = X.T @ targets(start, stop)
+            P, part = R.copy(), np.zeros_like(R)
+            rr = np.einsum("fc,fc->c", R, R, dtype=np.float64)
+            goal = tol * tol * rr
+            for taken in range(_MAX_CG_STEPS + 1):
+                going = rr > goal
+                if not going.any() or taken == _MAX_CG_STEPS:
+                    break
+                AP = X.T @ (X @ P) + rows.dtype.type(alpha) * P
+                curvature = np.einsum("fc,fc->c", P, AP, dtype=np.float64)
+                if not np.isfinite(curvature).all():
+                    W[:] = np.nan  # overflow: the caller refuses the result
+                    return W, taken
+                going &= curvature > 0
+                step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr)).astype(rows.dtype)
+                part += step * P
+                R -= step * AP
+                after = np.einsum("fc,fc->c", R, R, dtype=np.float64)
+                goal[~going] = np.inf
+                P = R + np.divide(after, rr, where=rr > 0, out=np.zeros_like(rr)).astype(rows.dtype) * P
+                rr = after
+            if taken == _MAX_CG_STEPS:
+                _warn_not_converged(tol)
+            most = max(most, taken)
+            W[:, start:stop] = part
+            progress.advance(stop - start)
+    return W, most

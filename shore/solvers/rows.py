@@ -1,0 +1,210 @@
+"""Rows of X as the solvers see them, and products with them: X P, XᵀX, XXᵀ and XᵀB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+from threadpoolctl import threadpool_limits
+
+from shore._core import linear as _core
+from shore._validation import is_sparse
+
+__all__ = [
+    "Array",
+    "Rows",
+    "Targets",
+    "as_double",
+    "column_blocks",
+    "cross",
+    "csr_parts",
+    "gram",
+    "gram_of_rows",
+    "times",
+    "whole",
+]
+
+Array = npt.NDArray[Any]
+# Gives the targets of columns [start, stop) as a C-contiguous array (n, stop - start).
+Targets = Callable[[int, int], Array]
+
+_BLOCK_BYTES = 1 << 26
+# Work of one BLAS call: well under a second.
+_CALL_FLOPS = 6e10
+
+
+def csr_parts(X: Any) -> tuple[Array, Array, Array]:
+    """Data, indices and row offsets, as the core reads them."""
+    return np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
+
+
+def times(X: Any, P: Array, n_threads: int) -> Array:
+    """X P for dense or CSR rows, every row the same bits whatever rows it is computed with."""
+    P = np.ascontiguousarray(P)
+    out = np.empty((X.shape[0], P.shape[1]), dtype=P.dtype)
+    threads = max(1, min(n_threads, X.shape[0]))
+    if is_sparse(X):
+        _core.csr_times(*csr_parts(X), P, out, threads)
+    else:
+        _core.dense_times(np.require(X, dtype=P.dtype, requirements=["C", "A"]), P, out, threads)
+    return out
+
+
+@dataclass
+class Rows:
+    """Rows of X as the solvers see them: diag(shift) (X - 1 meanᵀ).
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        For CSR already multiplied by `shift`; dense rows are as they came, in any dtype.
+    dtype : dtype
+        To compute in.
+    mean : float64 array of shape (d,) or None
+    shift : ndarray of shape (n,) or None
+        Square roots of the weights; None for ones.
+    """
+
+    X: Any
+    dtype: np.dtype[Any]
+    mean: Array | None = None
+    shift: Array | None = None
+    _transposed: Any = None
+    _double: Rows | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        n, d = self.X.shape
+        return int(n), int(d)
+
+    @property
+    def transposed(self) -> Any:
+        """Xᵀ as CSR, made once."""
+        if self._transposed is None:
+            self._transposed = sparse.csr_array(self.X.T.tocsr())
+        return self._transposed
+
+    def as_is(self) -> bool:
+        """Whether dense rows can go to BLAS without a copy."""
+        plain = self.mean is None and self.shift is None and self.X.dtype == self.dtype
+        return bool(plain and (self.X.flags.c_contiguous or self.X.flags.f_contiguous) and self.X.flags.aligned)
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Dense rows in blocks, weighted and centred."""
+        n, d = self.shape
+        step = max(256, _BLOCK_BYTES // max(1, d * self.dtype.itemsize))
+        if self.as_is():  # no copy to bound, but a call to BLAS should leave room for Ctrl-C
+            step = max(1024, int(_CALL_FLOPS / d**2)) if self.X.flags.c_contiguous else n
+        for start in range(0, n, max(1, step)):
+            here = slice(start, min(n, start + step))
+            block = self.X[here]
+            if not self.as_is():
+                block = np.array(block, dtype=self.dtype, order="C")
+                if self.mean is not None:
+                    block -= self.mean
+                if self.shift is not None:
+                    block *= self.shift[here, None]
+            yield here, block
+
+    def checksum(self) -> float:
+        """The sum of all entries: tells whether two `Rows` can be of the same X."""
+        if is_sparse(self.X):
+            return float(self.X.data.sum(dtype=np.float64))
+        return float(self.X.sum(dtype=np.float64))
+
+    def ones(self) -> Array:
+        """The shift as an array."""
+        return np.ones(self.shape[0], dtype=self.dtype) if self.shift is None else self.shift
+
+
+def as_double(rows: Rows) -> Rows:
+    """The same rows, to compute in float64; made once."""
+    if rows.dtype == np.float64:
+        return rows
+    if rows._double is None:
+        X = rows.X.astype(np.float64) if is_sparse(rows.X) else rows.X
+        shift = None if rows.shift is None else rows.shift.astype(np.float64)
+        rows._double = Rows(X, np.dtype(np.float64), rows.mean, shift)
+    return rows._double
+
+
+def _syrk(a: Array, c: Array | None, *, of_rows: bool) -> Array:
+    """The lower triangle of aᵀa, or with `of_rows` of a aᵀ, plus c; column-major."""
+    syrk: Any = linalg.get_blas_funcs("syrk", (a,))
+    beta = 0.0 if c is None else 1.0
+    # BLAS wants columns: a C-contiguous array is its own transpose to it
+    operand, transposed = (a.T, of_rows) if a.flags.c_contiguous else (a, not of_rows)
+    options = {} if c is None else {"c": c, "overwrite_c": 1}
+    return np.asarray(syrk(1.0, operand, beta=beta, trans=int(transposed), lower=1, **options))
+
+
+def gram(rows: Rows, n_threads: int, out: Array | None = None) -> Array:
+    """XcᵀXc, at least its lower triangle, column-major (d, d); added to `out` if that is given."""
+    if not is_sparse(rows.X):
+        with threadpool_limits(n_threads, "blas"):
+            for _, block in rows.blocks():
+                out = _syrk(block, out, of_rows=False)
+        d = rows.shape[1]
+        return np.zeros((d, d), dtype=rows.dtype, order="F") if out is None else out
+    # In float64: sums over many rows, and the difference that centring makes, would lose too much of float32.
+    double = as_double(rows)
+    here = _csr_gram(double.X, double.transposed, n_threads)
+    if double.mean is not None:
+        here -= np.outer(double.mean * float(np.sum(double.ones() ** 2)), double.mean)
+    if out is None:
+        return here.T.astype(rows.dtype, order="F", copy=False)  # symmetric
+    out += here.T
+    return out
+
+
+def _csr_gram(X: Any, transposed: Any, n_threads: int) -> Array:
+    d = X.shape[1]
+    out = np.empty((d, d), dtype=X.dtype)
+    _core.csr_gram(*csr_parts(X), *csr_parts(transposed), out, max(1, min(n_threads, d)))
+    return out
+
+
+def gram_of_rows(rows: Rows, n_threads: int) -> Array:
+    """Xc Xcᵀ, at least its lower triangle, column-major (n, n)."""
+    if not is_sparse(rows.X):
+        with threadpool_limits(n_threads, "blas"):
+            return _syrk(whole(rows), None, of_rows=True)
+    double = as_double(rows)
+    out = _csr_gram(double.transposed, double.X, n_threads)
+    if double.mean is not None:
+        u, s = np.asarray(double.X @ double.mean), double.ones()
+        out -= np.outer(u, s) + np.outer(s, u) - np.outer(s * (double.mean @ double.mean), s)
+    return out.T.astype(rows.dtype, order="F", copy=False)
+
+
+def whole(rows: Rows) -> Array:
+    """Dense rows, weighted and centred, in one array."""
+    return np.asarray(rows.X) if rows.as_is() else np.concatenate([block for _, block in rows.blocks()])
+
+
+def cross(rows: Rows, B: Array, n_threads: int) -> Array:
+    """XcᵀB, (d, w)."""
+    if is_sparse(rows.X):
+        double = as_double(rows)
+        out = times(double.transposed, B.astype(np.float64), n_threads)
+        if double.mean is not None:
+            out -= np.outer(double.mean, double.ones() @ B)
+        return out.astype(rows.dtype, copy=False)
+    with threadpool_limits(n_threads, "blas"):
+        total = None
+        for here, block in rows.blocks():
+            part = np.asarray(block.T @ B[here])
+            total = part if total is None else np.add(total, part, out=total)
+        return np.zeros((rows.shape[1], B.shape[1]), dtype=rows.dtype) if total is None else total
+
+
+def column_blocks(m: int, n: int, itemsize: int) -> Iterator[tuple[int, int]]:
+    """Columns [start, stop) of an array (n, m), in blocks bounded by bytes."""
+    step = max(16, min(m, 4 * _BLOCK_BYTES // max(1, n * itemsize)))
+    for start in range(0, m, step):
+        yield start, min(m, start + step)
