@@ -194,6 +194,18 @@ def test_factorisation_by_panels(monkeypatch):
         solve(given, B, 0.0, "cholesky", np.float64)
 
 
+@pytest.mark.parametrize("solver", ["cholesky", "dual"])
+@pytest.mark.parametrize("width", [1, 4])
+def test_factorisation_leaves_its_targets_alone(solver, width):
+    given, _ = make_rows((30, 50), np.float64, "dense")
+    factorisation = solvers.Factorisation(solvers.Rows(given, np.dtype(np.float64)), 1.0, solver, 1)
+    B = np.asfortranarray(np.random.default_rng(1).normal(size=(30, width)))
+    before = B.copy()
+    first = factorisation.solve(B, 1)
+    np.testing.assert_array_equal(B, before)
+    np.testing.assert_array_equal(factorisation.solve(B, 1), first)
+
+
 def test_auto_picks_by_cost():
     assert solvers.choose_solver(20_000, 5_000, 500, None, 4, 1.0) == "cholesky"
     assert solvers.choose_solver(500, 20_000, 500, None, 4, 1.0) == "dual"

@@ -65,7 +65,8 @@ def _cholesky_by_panels(G: Array, potrf: Any) -> tuple[Array, int]:
 
 def _back_substitute(factor: Array, C: Array) -> Array:
     potrs: Any = linalg.get_lapack_funcs("potrs", (factor, C))
-    solution, _ = potrs(factor, np.asfortranarray(C), lower=1, overwrite_b=1)
+    # A copy even of column-major C: potrs writes over it, and it may be the caller's
+    solution, _ = potrs(factor, np.array(C, order="F"), lower=1, overwrite_b=1)
     return np.ascontiguousarray(solution)
 
 
