@@ -194,6 +194,26 @@ def test_factorisation_by_panels(monkeypatch):
         solve(given, B, 0.0, "cholesky", np.float64)
 
 
+@dtypes
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("alpha", [1.0, 1e-9])  # by Cholesky; by the spectrum
+def test_solution_from_the_cross_product(dtype, order, alpha):
+    given, X = make_rows((120, 30), dtype, "dense")
+    given[:, -1], X[:, -1] = given[:, 0], X[:, 0]
+    B = np.random.default_rng(1).normal(size=(120, 7)).astype(dtype)
+    rows = solvers.Rows(given, np.dtype(dtype))
+    factorisation = solvers.Factorisation(rows, alpha, "cholesky", 2)
+    C = np.array(X.T @ B, order=order)
+    before = C.copy()
+    W = factorisation.solve_cross(C, 2)
+    np.testing.assert_array_equal(C, before)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-6
+    np.testing.assert_allclose(W, factorisation.solve(B, 2), rtol=0, atol=tolerance * np.abs(W).max())
+    dual = solvers.Factorisation(rows, 1.0, "dual", 2)
+    with pytest.raises(ValueError, match="solve_cross needs a factorisation by 'cholesky', got 'dual'"):
+        dual.solve_cross(C, 2)
+
+
 @pytest.mark.parametrize("solver", ["cholesky", "dual"])
 @pytest.mark.parametrize("width", [1, 4])
 def test_factorisation_leaves_its_targets_alone(solver, width):

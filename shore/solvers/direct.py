@@ -154,8 +154,37 @@ class Factorisation:
         targets = B.astype(rows.dtype, copy=False)
         with threadpool_limits(n_threads, "blas"):
             if self.solver == "cholesky":
-                return self._apply(cross(rows, targets, n_threads))
+                return self.solve_cross(cross(rows, targets, n_threads), n_threads)
             return cross(rows, self._apply(targets), n_threads)
+
+    def solve_cross(self, C: Array, n_threads: int) -> Array:
+        """W = (XcᵀXc + alpha)⁻¹ C for C = XcᵀB that is there already; only of 'cholesky'.
+
+        Parameters
+        ----------
+        C : ndarray of shape (d, w)
+            XcᵀB, e.g. of `cross`.
+        n_threads : int
+
+        Returns
+        -------
+        ndarray of shape (d, w)
+            In the dtype that the factorisation had to be made in.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from shore import solvers
+        >>> rows = solvers.Rows(np.array([[1.0, 0.0], [0.0, 2.0]]), np.dtype(np.float64))
+        >>> factorisation = solvers.Factorisation(rows, 1.0, "cholesky", n_threads=1)
+        >>> factorisation.solve_cross(np.array([[2.0], [5.0]]), n_threads=1)
+        array([[1.],
+               [1.]])
+        """
+        if self.solver != "cholesky":
+            raise ValueError(f"solve_cross needs a factorisation by 'cholesky', got {self.solver!r}; give solve B")
+        with threadpool_limits(n_threads, "blas"):
+            return self._apply(C.astype(self._used.dtype, copy=False))
 
 
 def solve_direct(factorisation: Factorisation, targets: Targets, m: int, n_threads: int, progress: Progress) -> Array:
