@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from shore import solvers
 from shore._core.threads import resolve_n_threads
+from shore._statistics import Statistics, weighted_sum
 from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
 from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Constraint
@@ -40,59 +41,6 @@ class NotFittedError(ValueError, AttributeError):
 
     def __reduce__(self) -> Any:
         return NotFittedError, self.args
-
-
-class _Statistics:
-    """XᵀX, XᵀB and the sums for an intercept, in float64: what `partial_fit` adds up and `merge` adds."""
-
-    def __init__(self, n_features: int, n_components: int) -> None:
-        self.gram = np.zeros((n_features, n_features), order="F")
-        self.cross = np.zeros((n_features, n_components))
-        self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_components), 0.0
-
-    def add_rows(self, rows: solvers.Rows, B: Any, n_threads: int) -> None:
-        """Rows that are weighted but not centred, with dense or (for the uncompressed model) sparse targets."""
-        self.gram += solvers.gram(rows, n_threads)
-        if is_sparse(B):
-            X = rows.X if is_sparse(rows.X) or rows.shift is None else rows.X * rows.shift[:, None]
-            product = B.T @ X
-            self.cross += (product.toarray() if is_sparse(product) else product).T
-        else:
-            self.cross += solvers.cross(rows, B, n_threads)
-        ones = rows.ones().astype(np.float64)
-        self.x_sum += np.asarray(rows.X.T @ ones) if is_sparse(rows.X) else _weighted_sum(rows.X, ones**2)
-        self.b_sum += np.asarray(ones @ B)
-        self.weight += float(np.sum(ones**2))
-
-    def plus(self, other: _Statistics) -> _Statistics:
-        """The statistics of both; neither changes."""
-        total = object.__new__(_Statistics)
-        for name in ("gram", "cross", "x_sum", "b_sum", "weight"):
-            setattr(total, name, getattr(self, name) + getattr(other, name))
-        return total
-
-    def solve(self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-        G, mean, b_mean = self.gram.copy(order="F"), None, np.zeros_like(self.b_sum)
-        if fit_intercept:
-            mean, b_mean = self.x_sum / self.weight, self.b_sum / self.weight
-            G -= np.outer(mean * self.weight, mean)
-
-        def cross_of(start: int, stop: int) -> Array:
-            C = self.cross[:, start:stop]
-            return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
-
-        size = int(min(max(self.weight, 1.0), 2.0**40))
-        W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size)
-        intercept = b_mean - (mean @ W if mean is not None else 0.0)
-        return W, intercept.astype(dtype)
-
-
-def _weighted_sum(X: Array, weights: Array) -> Array:
-    """Σ_i weight_i x_i in float64, without a copy of X in it."""
-    total, step = np.zeros(X.shape[1]), max(1, _BLOCK_BYTES // max(1, 8 * X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        total += weights[start : start + step] @ X[start : start + step]
-    return total
 
 
 class ShoreRegressor:
@@ -161,7 +109,7 @@ class ShoreRegressor:
     """
 
     _feature_major: Array
-    _statistics: _Statistics | None
+    _statistics: Statistics | None
 
     def __init__(
         self,
@@ -365,7 +313,7 @@ class ShoreRegressor:
         if compression is not None:
             B = compression.compress(Y, n_threads=n_threads).astype(dtype, copy=False)
             if self.fit_intercept:
-                means = _weighted_sum(B, np.ones(len(B)) if weights is None else weights) / total
+                means = weighted_sum(B, np.ones(len(B)) if weights is None else weights) / total
                 B -= means.astype(dtype)
             if shift is not None:
                 B *= shift[:, None]
@@ -388,7 +336,7 @@ class ShoreRegressor:
         mean = None
         if self.fit_intercept and centre:
             weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
-            total = np.asarray(X.T @ weights) if is_sparse(X) else _weighted_sum(X, weights)
+            total = np.asarray(X.T @ weights) if is_sparse(X) else weighted_sum(X, weights)
             mean = np.asarray(total, dtype=np.float64) / weights.sum()
         if shift is not None and is_sparse(X):
             X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
@@ -578,7 +526,7 @@ class ShoreRegressor:
         if shift is not None:
             shift = shift.astype(np.float64)
         prepared = self._rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
-        fresh = _Statistics(rows.shape[1], B.shape[1])
+        fresh = Statistics(rows.shape[1], B.shape[1])
         fresh.add_rows(prepared, B, n_threads)
         if going_on and self._statistics is not None:
             self._statistics, self._stale = self._statistics.plus(fresh), True
