@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import numbers
 import sys
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from shore import solvers
 from shore._core.threads import resolve_n_threads
+from shore._parameters import Parameters
 from shore._statistics import Statistics, weighted_sum
 from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
 from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
@@ -43,7 +43,7 @@ class NotFittedError(ValueError, AttributeError):
         return NotFittedError, self.args
 
 
-class ShoreRegressor:
+class ShoreRegressor(Parameters):
     """Sparse and high-dimensional-output regression by compression.
 
     Stage 1 compresses the outputs with a random matrix Φ of shape (m, K) and fits
@@ -148,49 +148,6 @@ class ShoreRegressor:
         self.n_threads = n_threads
         self.verbose = verbose
 
-    # ------------------------------------------------------------ parameters, as scikit-learn has them
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set constructor parameters by name."""
-        known = self._parameter_names()
-        for name in params:
-            if name not in known:
-                raise ValueError(f"{name!r} is not a parameter of ShoreRegressor; it has {', '.join(known)}")
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
-        given = [
-            f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(defaults[name])
-        ]
-        return f"ShoreRegressor({', '.join(given)})"
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks; only scikit-learn calls it."""
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="regressor",
-            target_tags=TargetTags(required=True, one_d_labels=False, two_d_labels=True, multi_output=True,
-                                   single_output=False),
-            regressor_tags=RegressorTags(poor_score=True),
-            input_tags=InputTags(sparse=True),
-        )  # fmt: skip
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether `fit` or `partial_fit` was called."""
-        return "_fitted" in self.__dict__
-
     # ------------------------------------------------------------ checks
 
     def _check_parameters(self) -> np.dtype[Any]:
@@ -288,6 +245,10 @@ class ShoreRegressor:
             )
         m = components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
         return kinds[self.compression](m, n_outputs, seed=self.random_state, dtype=dtype)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` or `partial_fit` was called."""
+        return "_fitted" in self.__dict__
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
