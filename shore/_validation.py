@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 __all__ = [
     "canonical_csr",
+    "check_alpha",
+    "check_finite_rows",
+    "check_outputs",
     "check_positive",
     "check_rows",
     "check_seed",
+    "check_share",
+    "check_weights",
     "float_dtype",
     "is_sparse",
+    "require_some",
     "working_dtype",
 ]
+
+# Dense rows are looked through in blocks of about this many bytes.
+_BLOCK_BYTES = 1 << 25
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -66,6 +77,21 @@ def check_positive(value: Any, name: str, most: int | None = None) -> int:
     return number if most is None else min(number, most)
 
 
+def check_alpha(alpha: Any) -> None:
+    """A penalty, or 'auto'."""
+    if alpha != "auto":
+        if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
+            raise TypeError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+        if not 0 <= float(alpha) < np.inf:
+            raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+
+
+def check_share(value: Any, name: str) -> None:
+    """A number between 0 and 1, neither of them."""
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+
+
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:
     """The matrix as CSR with sorted indices and no duplicates, its structure checked; no copy if it is so."""
     given = sparse.csr_array(matrix)
@@ -111,3 +137,57 @@ def check_rows(matrix: Any, name: str) -> Any:
     if is_sparse(rows):
         return canonical_csr(rows, name)
     return rows
+
+
+def require_some(matrix: Any, name: str, column: str) -> None:
+    """Refuse a matrix without rows or without columns, which are `column`s."""
+    for count, what in zip(matrix.shape, ("sample", column), strict=True):
+        if count == 0:
+            raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+
+
+def check_finite_rows(X: Any, dtype: np.dtype[Any]) -> Any:
+    """Rows of X, all finite in the dtype to compute in; CSR in that dtype, dense rows as they came."""
+    rows = check_rows(X, "X")
+    working_dtype(rows.dtype, "X")
+    if is_sparse(rows):
+        with np.errstate(over="ignore"):
+            rows = sparse.csr_array(rows.astype(dtype, copy=False))
+        finite = bool(np.isfinite(rows.data).all())
+    else:
+        step = max(1, _BLOCK_BYTES // max(1, rows.shape[1] * rows.dtype.itemsize))
+        narrower = rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize
+        most = rows.dtype.type(np.finfo(dtype).max) if narrower else None
+        blocks = (rows[i : i + step] for i in range(0, rows.shape[0], step))
+        finite = all(bool((np.isfinite(block) if most is None else np.abs(block) <= most).all()) for block in blocks)
+    if not finite:
+        raise ValueError(f"X must be finite in {dtype}, but it holds NaN, infinity or larger numbers")
+    return rows
+
+
+def check_outputs(Y: Any, rows: Any) -> sparse.csr_array:
+    """Outputs of those rows of X, finite, as CSR; neither may be empty."""
+    given = check_rows(Y, "Y")
+    outputs = sparse.csr_array(given if is_sparse(given) else given.astype(working_dtype(given.dtype, "Y"), copy=False))
+    if rows.shape[0] != outputs.shape[0]:
+        raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
+    require_some(rows, "X", "feature")
+    require_some(outputs, "Y", "output")
+    if not np.isfinite(outputs.data).all():
+        raise ValueError("Y must be finite, but it holds NaN or infinity")
+    return outputs
+
+
+def check_weights(sample_weight: Any, n: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Square roots of the weights of n rows; None for ones."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"sample_weight must hold numbers, got {sample_weight!r}") from None
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
+    if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
+        raise ValueError("sample_weight must be finite, not negative and not all zero")
+    return np.sqrt(weights).astype(dtype)

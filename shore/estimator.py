@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import sys
 from collections.abc import Iterable
 from typing import Any, Self
@@ -16,7 +15,18 @@ from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._parameters import Parameters
 from shore._statistics import Statistics, weighted_sum
-from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
+from shore._validation import (
+    check_alpha,
+    check_finite_rows,
+    check_outputs,
+    check_positive,
+    check_seed,
+    check_share,
+    check_weights,
+    float_dtype,
+    is_sparse,
+    require_some,
+)
 from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, check_decoding, decode
@@ -156,40 +166,18 @@ class ShoreRegressor(Parameters):
         dtype = float_dtype(self.dtype)
         check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, self.constraint, dtype)
         check_seed(self.random_state, "random_state")
-        alpha: Any = self.alpha
-        if alpha != "auto":
-            if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
-                raise TypeError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
-            if not 0 <= float(alpha) < np.inf:
-                raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+        check_alpha(self.alpha)
         if self.solver not in solvers.SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(map(repr, solvers.SOLVERS))}, got {self.solver!r}")
-        tol: Any = self.solver_tol
-        if not isinstance(tol, numbers.Real) or not 0 < float(tol) < 1:
-            raise ValueError(f"solver_tol must be a number between 0 and 1, got {tol!r}")
+        check_share(self.solver_tol, "solver_tol")
         m: Any = self.n_components
         if m != "auto":
             check_positive(m, "n_components")
         return dtype
 
     def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
-        """Rows of finite numbers; CSR in the model's dtype, dense rows as they came."""
-        rows = check_rows(X, "X")
-        working_dtype(rows.dtype, "X")
-        if is_sparse(rows):
-            with np.errstate(over="ignore"):
-                rows = sparse.csr_array(rows.astype(dtype, copy=False))
-            finite = bool(np.isfinite(rows.data).all())
-        else:
-            step = max(1, _BLOCK_BYTES // max(1, rows.shape[1] * rows.dtype.itemsize))
-            narrower = rows.dtype.kind == "f" and rows.dtype.itemsize > dtype.itemsize
-            most = rows.dtype.type(np.finfo(dtype).max) if narrower else None
-            blocks = (rows[i : i + step] for i in range(0, rows.shape[0], step))
-            finite = all(
-                bool((np.isfinite(block) if most is None else np.abs(block) <= most).all()) for block in blocks
-            )
-        if not finite:
-            raise ValueError(f"X must be finite in {dtype}, but it holds NaN, infinity or larger numbers")
+        """Rows of finite numbers, refused if they name other features than in `fit`."""
+        rows = check_finite_rows(X, dtype)
         names = getattr(X, "columns", None)
         known = self.__dict__.get("feature_names_in_")
         if names is not None and known is not None and list(names) != list(known):
@@ -200,31 +188,7 @@ class ShoreRegressor(Parameters):
         if Y is None:
             raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
         rows = self._check_inputs(X, dtype)
-        given = check_rows(Y, "Y")
-        outputs = sparse.csr_array(
-            given if is_sparse(given) else given.astype(working_dtype(given.dtype, "Y"), copy=False)
-        )
-        if rows.shape[0] != outputs.shape[0]:
-            raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
-        _require_some(rows, "X", "feature")
-        _require_some(outputs, "Y", "output")
-        if not np.isfinite(outputs.data).all():
-            raise ValueError("Y must be finite, but it holds NaN or infinity")
-        return rows, outputs
-
-    def _check_weights(self, sample_weight: Any, n: int, dtype: np.dtype[Any]) -> Array | None:
-        """Square roots of the weights."""
-        if sample_weight is None:
-            return None
-        try:
-            weights = np.asarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"sample_weight must hold numbers, got {sample_weight!r}") from None
-        if weights.shape != (n,):
-            raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
-        if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
-            raise ValueError("sample_weight must be finite, not negative and not all zero")
-        return np.sqrt(weights).astype(dtype)
+        return rows, check_outputs(Y, rows)
 
     def _make_compression(self, n_outputs: int, dtype: np.dtype[Any]) -> Compression | None:
         if self.compression is None:
@@ -326,8 +290,8 @@ class ShoreRegressor(Parameters):
         if self.alpha == "auto":
             raise ValueError("a factorisation is for one alpha, got alpha='auto'")
         rows = self._check_inputs(X, dtype)
-        _require_some(rows, "X", "feature")
-        prepared = self._rows(rows, self._check_weights(sample_weight, rows.shape[0], dtype), dtype)
+        require_some(rows, "X", "feature")
+        prepared = self._rows(rows, check_weights(sample_weight, rows.shape[0], dtype), dtype)
         solver = self.solver if self.solver in ("cholesky", "dual") else None
         if solver is None:
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
@@ -377,7 +341,7 @@ class ShoreRegressor(Parameters):
         """
         dtype = self._check_parameters()
         rows, outputs = self._check_pair(X, Y, dtype)
-        shift = self._check_weights(sample_weight, rows.shape[0], dtype)
+        shift = check_weights(sample_weight, rows.shape[0], dtype)
         if factorisation is not None:
             self._check_factorisation(factorisation, rows, shift, dtype)
         compression = self._make_compression(outputs.shape[1], dtype)
@@ -471,7 +435,7 @@ class ShoreRegressor(Parameters):
         if self.alpha == "auto":
             raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
         rows, outputs = self._check_pair(X, Y, dtype)
-        shift = self._check_weights(sample_weight, rows.shape[0], dtype)
+        shift = check_weights(sample_weight, rows.shape[0], dtype)
         going_on = self.__dict__.get("_statistics") is not None
         if going_on:
             self._check_widths(rows, outputs)
@@ -714,12 +678,6 @@ class ShoreRegressor(Parameters):
         pick = sparse.csr_array((ones, (rows, outputs)), shape=(len(outputs), self.n_outputs_))
         phi = self.compression_.compress(pick, n_threads=1).astype(np.float64)
         return np.asarray(scores.astype(np.float64) @ phi.T)
-
-
-def _require_some(matrix: Any, name: str, column: str) -> None:
-    for count, what in zip(matrix.shape, ("sample", column), strict=True):
-        if count == 0:
-            raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
 
 
 def _in_range(Y: Any, dtype: np.dtype[Any]) -> Any:

@@ -151,6 +151,7 @@ def test_predictions_do_not_depend_on_batches_threads_or_order(compression, conv
             part = model.predict(given[start : start + size], n_threads=2)
             reference.assert_same_bits(part, sparse.csr_array(whole[start : start + size]))
     monkeypatch.setattr("shore.estimator._BLOCK_BYTES", 40_000)
+    monkeypatch.setattr("shore._validation._BLOCK_BYTES", 40_000)
     reference.assert_same_bits(model.predict(given), whole)
 
 
