@@ -30,7 +30,7 @@ from shore._validation import (
 from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, check_decoding, decode
-from shore.explanation import Explanation
+from shore.explanation import Explanation, explain
 from shore.metrics import precision_at_k
 from shore.projection import project
 from shore.theory import components_for
@@ -642,42 +642,7 @@ class ShoreRegressor(Parameters):
         W, intercept = self._weights()
         rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
         self._check_widths(rows)
-        found = self.predict(rows)
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("row", "output", "value", "feature", "contribution", "score")
-        }
-        for i in np.flatnonzero(np.diff(found.indptr)):
-            outputs = found.indices[found.indptr[i] : found.indptr[i + 1]]
-            features = rows.indices[rows.indptr[i] : rows.indptr[i + 1]].astype(np.int64)
-            x = rows.data[rows.indptr[i] : rows.indptr[i + 1]].astype(np.float64)
-            contributions = x[:, None] * self._of_outputs(W[features], outputs)
-            if np.any(intercept):
-                features = np.append(features, -1)
-                contributions = np.vstack([contributions, self._of_outputs(intercept[None], outputs)])
-            for e, j in enumerate(outputs):
-                best = np.lexsort((features, -np.abs(contributions[:, e])))[:top]
-                columns["row"].append(np.full(len(best), i, dtype=np.int64))
-                columns["output"].append(np.full(len(best), j, dtype=np.int64))
-                columns["value"].append(np.full(len(best), found.data[found.indptr[i] + e]))
-                columns["feature"].append(features[best])
-                columns["contribution"].append(contributions[best, e])
-                columns["score"].append(np.full(len(best), contributions[:, e].sum()))
-        kinds = {"row": np.int64, "output": np.int64, "feature": np.int64}
-        return Explanation(
-            **{
-                name: np.concatenate(parts or [np.empty(0, kinds.get(name, np.float64))])
-                for name, parts in columns.items()
-            }
-        )
-
-    def _of_outputs(self, scores: Array, outputs: Array) -> Array:
-        """φ_jᵀ of rows of scores for a few outputs j, in float64."""
-        if self.compression_ is None:
-            return scores[:, outputs].astype(np.float64)
-        ones, rows = np.ones(len(outputs)), np.arange(len(outputs))
-        pick = sparse.csr_array((ones, (rows, outputs)), shape=(len(outputs), self.n_outputs_))
-        phi = self.compression_.compress(pick, n_threads=1).astype(np.float64)
-        return np.asarray(scores.astype(np.float64) @ phi.T)
+        return explain(rows, self.predict(rows), W, intercept, self.compression_, top)
 
 
 def _in_range(Y: Any, dtype: np.dtype[Any]) -> Any:
