@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._parameters import Parameters
-from shore._statistics import Statistics, weighted_sum
+from shore._preparation import prepare_rows, prepare_targets
+from shore._statistics import Statistics
 from shore._validation import (
     check_alpha,
     check_finite_rows,
@@ -223,50 +224,6 @@ class ShoreRegressor(Parameters):
 
     # ------------------------------------------------------------ stage 1
 
-    def _targets(
-        self,
-        compression: Compression | None,
-        Y: sparse.csr_array,
-        shift: Array | None,
-        dtype: np.dtype[Any],
-        n_threads: int,
-    ) -> tuple[solvers.Targets, int, Array]:
-        """Blocks of compressed outputs, weighted and (for an intercept) centred; how many columns; their means."""
-        weights = None if shift is None else shift.astype(np.float64) ** 2
-        total = Y.shape[0] if weights is None else weights.sum()
-        means = np.zeros(Y.shape[1] if compression is None else compression.n_components)
-        if compression is not None:
-            B = compression.compress(Y, n_threads=n_threads).astype(dtype, copy=False)
-            if self.fit_intercept:
-                means = weighted_sum(B, np.ones(len(B)) if weights is None else weights) / total
-                B -= means.astype(dtype)
-            if shift is not None:
-                B *= shift[:, None]
-            return lambda start, stop: B[:, start:stop], B.shape[1], means
-
-        columns = sparse.csc_array(_in_range(Y, dtype))
-        if self.fit_intercept:
-            ones = np.ones(Y.shape[0]) if weights is None else weights
-            means = np.asarray(columns.T @ ones) / total
-
-        def block(start: int, stop: int) -> Array:
-            dense = columns[:, start:stop].toarray(order="C")
-            dense -= means[start:stop].astype(dtype)
-            return dense if shift is None else dense * shift[:, None]
-
-        return block, Y.shape[1], means
-
-    def _rows(self, X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool = True) -> solvers.Rows:
-        """X weighted and (for an intercept) centred, as the solvers see it."""
-        mean = None
-        if self.fit_intercept and centre:
-            weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
-            total = np.asarray(X.T @ weights) if is_sparse(X) else weighted_sum(X, weights)
-            mean = np.asarray(total, dtype=np.float64) / weights.sum()
-        if shift is not None and is_sparse(X):
-            X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
-        return solvers.Rows(X, dtype, mean, shift)
-
     def factorise(self, X: Any, sample_weight: Any = None) -> solvers.Factorisation:
         """XᵀX + alpha factorised, to fit several Φ on the same X: pass it to `fit`.
 
@@ -291,7 +248,8 @@ class ShoreRegressor(Parameters):
             raise ValueError("a factorisation is for one alpha, got alpha='auto'")
         rows = self._check_inputs(X, dtype)
         require_some(rows, "X", "feature")
-        prepared = self._rows(rows, check_weights(sample_weight, rows.shape[0], dtype), dtype)
+        shift = check_weights(sample_weight, rows.shape[0], dtype)
+        prepared = prepare_rows(rows, shift, dtype, bool(self.fit_intercept))
         solver = self.solver if self.solver in ("cholesky", "dual") else None
         if solver is None:
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
@@ -303,7 +261,7 @@ class ShoreRegressor(Parameters):
         if not isinstance(given, solvers.Factorisation):
             raise TypeError(f"factorisation must be what factorise returned, got {type(given).__name__}")
         weights = (None if part is None else part.tolist() for part in (given.rows.shift, shift))
-        mine = solvers.Rows(self._rows(rows, shift, dtype, centre=False).X, dtype)
+        mine = solvers.Rows(prepare_rows(rows, shift, dtype, centre=False).X, dtype)
         same = {
             "shape of X": (given.rows.shape, tuple(rows.shape)),
             "alpha": (given.alpha, self.alpha),
@@ -357,8 +315,9 @@ class ShoreRegressor(Parameters):
         dtype: np.dtype[Any], factorisation: solvers.Factorisation | None,
     ) -> tuple[Array, Array, str, int]:  # fmt: skip
         n_threads = resolve_n_threads(self.n_threads)
-        targets, m, means = self._targets(compression, Y, shift, dtype, n_threads)
-        prepared = self._rows(X, shift, dtype) if factorisation is None else factorisation.rows
+        centre = bool(self.fit_intercept)
+        targets, m, means = prepare_targets(compression, Y, shift, dtype, centre, n_threads)
+        prepared = prepare_rows(X, shift, dtype, centre) if factorisation is None else factorisation.rows
         W, solver, n_iter = solvers.solve(
             prepared, targets, m, alpha, solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads,
             verbose=bool(self.verbose), factorisation=factorisation,
@@ -383,8 +342,9 @@ class ShoreRegressor(Parameters):
         kept = np.sort(order[len(held) :])
         part = None if shift is None else shift[kept]
         n_threads = resolve_n_threads(self.n_threads)
-        targets, m, means = self._targets(compression, Y[kept], part, dtype, n_threads)
-        rows = self._rows(X[kept], part, dtype)
+        centre = bool(self.fit_intercept)
+        targets, m, means = prepare_targets(compression, Y[kept], part, dtype, centre, n_threads)
+        rows = prepare_rows(X[kept], part, dtype, centre)
         tried: list[tuple[float, float]] = []
         for alpha, B in solvers.path(
             rows, targets, m, _ALPHAS, X[held], solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads
@@ -450,7 +410,7 @@ class ShoreRegressor(Parameters):
         double = rows.astype(np.float64) if is_sparse(rows) else rows
         if shift is not None:
             shift = shift.astype(np.float64)
-        prepared = self._rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
+        prepared = prepare_rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
         fresh = Statistics(rows.shape[1], B.shape[1])
         fresh.add_rows(prepared, B, n_threads)
         if going_on and self._statistics is not None:
@@ -643,15 +603,6 @@ class ShoreRegressor(Parameters):
         rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
         self._check_widths(rows)
         return explain(rows, self.predict(rows), W, intercept, self.compression_, top)
-
-
-def _in_range(Y: Any, dtype: np.dtype[Any]) -> Any:
-    """Sparse outputs in the dtype, refused if they leave its range."""
-    with np.errstate(over="ignore"):
-        converted = Y.astype(dtype)
-    if not np.isfinite(converted.data).all():
-        raise ValueError(f"Y is too large for {dtype}")
-    return converted
 
 
 def _same_compression(one: Compression | None, other: Compression | None) -> bool:

@@ -1,0 +1,76 @@
+"""Data as the solvers take it: weighted, centred where there is an intercept, outputs compressed.
+
+Weights come as `shift`, their square roots; None stands for ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from shore import solvers
+from shore._statistics import weighted_sum
+from shore._validation import is_sparse
+from shore.compression import Compression
+
+__all__ = ["prepare_rows", "prepare_targets"]
+
+Array = npt.NDArray[Any]
+
+
+def prepare_rows(X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool) -> solvers.Rows:
+    """X weighted and perhaps centred, as the solvers see it."""
+    mean = None
+    if centre:
+        weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
+        total = np.asarray(X.T @ weights) if is_sparse(X) else weighted_sum(X, weights)
+        mean = np.asarray(total, dtype=np.float64) / weights.sum()
+    if shift is not None and is_sparse(X):
+        X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    return solvers.Rows(X, dtype, mean, shift)
+
+
+def prepare_targets(
+    compression: Compression | None,
+    Y: sparse.csr_array,
+    shift: Array | None,
+    dtype: np.dtype[Any],
+    centre: bool,
+    n_threads: int,
+) -> tuple[solvers.Targets, int, Array]:
+    """Blocks of compressed outputs, weighted and perhaps centred; how many columns; their means."""
+    weights = None if shift is None else shift.astype(np.float64) ** 2
+    total = Y.shape[0] if weights is None else weights.sum()
+    means = np.zeros(Y.shape[1] if compression is None else compression.n_components)
+    if compression is not None:
+        B = compression.compress(Y, n_threads=n_threads).astype(dtype, copy=False)
+        if centre:
+            means = weighted_sum(B, np.ones(len(B)) if weights is None else weights) / total
+            B -= means.astype(dtype)
+        if shift is not None:
+            B *= shift[:, None]
+        return lambda start, stop: B[:, start:stop], B.shape[1], means
+
+    columns = sparse.csc_array(_in_range(Y, dtype))
+    if centre:
+        ones = np.ones(Y.shape[0]) if weights is None else weights
+        means = np.asarray(columns.T @ ones) / total
+
+    def block(start: int, stop: int) -> Array:
+        dense = columns[:, start:stop].toarray(order="C")
+        dense -= means[start:stop].astype(dtype)
+        return dense if shift is None else dense * shift[:, None]
+
+    return block, Y.shape[1], means
+
+
+def _in_range(Y: Any, dtype: np.dtype[Any]) -> Any:
+    """Sparse outputs in the dtype, refused if they leave its range."""
+    with np.errstate(over="ignore"):
+        converted = Y.astype(dtype)
+    if not np.isfinite(converted.data).all():
+        raise ValueError(f"Y is too large for {dtype}")
+    return converted
