@@ -275,3 +275,12 @@ class SparseSignCompression(Compression):
 
 def _rebuild(kind: type[Compression], arguments: tuple[Any, ...], options: dict[str, Any]) -> Compression:
     return kind(*arguments, **options)
+
+
+def same_compression(one: Compression | None, other: Compression | None) -> bool:
+    """Whether both are the same Φ; None is that of the uncompressed model."""
+    if type(one) is not type(other) or repr(one) != repr(other):
+        return False
+    if isinstance(one, MatrixCompression) and isinstance(other, MatrixCompression):
+        return bool(np.array_equal(one.toarray(), other.toarray()))
+    return True

@@ -48,6 +48,18 @@ class DecodeInfo:
     full_passes: npt.NDArray[np.int64]
 
 
+def join_infos(infos: list[DecodeInfo]) -> DecodeInfo:
+    """One `DecodeInfo` of blocks of rows that were decoded one after the other."""
+    names = ("n_iter", "converged", "residual", "step", "full_passes")
+    kinds = (np.int64, np.bool_, np.float64, np.float64, np.int64)
+    return DecodeInfo(
+        **{
+            name: np.concatenate([getattr(info, name) for info in infos] or [np.empty(0, kind)])
+            for name, kind in zip(names, kinds, strict=True)
+        }
+    )
+
+
 def _check_number(value: Any, name: str, accepted: str, low: float, *, inclusive: bool) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {accepted}, got {value!r} of type {type(value).__name__}")

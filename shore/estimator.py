@@ -28,9 +28,9 @@ from shore._validation import (
     is_sparse,
     require_some,
 )
-from shore.compression import Compression, GaussianCompression, MatrixCompression, SparseSignCompression
+from shore.compression import Compression, GaussianCompression, SparseSignCompression, same_compression
 from shore.constraints import Constraint
-from shore.decoders import DecodeInfo, check_decoding, decode
+from shore.decoders import DecodeInfo, check_decoding, decode, join_infos
 from shore.explanation import Explanation, explain
 from shore.metrics import precision_at_k
 from shore.projection import project
@@ -455,7 +455,7 @@ class ShoreRegressor(Parameters):
             raise ValueError("merge needs two models that were fitted by partial_fit")
         if (self.n_features_in_, self.n_outputs_) != (other.n_features_in_, other.n_outputs_):
             raise ValueError("merge needs models with the same numbers of features and outputs")
-        if not _same_compression(self.compression_, other.compression_):
+        if not same_compression(self.compression_, other.compression_):
             raise ValueError(
                 f"merge needs models with the same compression, got {self.compression_!r} and {other.compression_!r}"
             )
@@ -569,15 +569,7 @@ class ShoreRegressor(Parameters):
         found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), W.dtype)
         if not return_info:
             return found
-        infos = [info for _, info in results]
-        names = ("n_iter", "converged", "residual", "step", "full_passes")
-        kinds = (np.int64, np.bool_, np.float64, np.float64, np.int64)
-        return found, DecodeInfo(
-            **{
-                name: np.concatenate([getattr(info, name) for info in infos] or [np.empty(0, kind)])
-                for name, kind in zip(names, kinds, strict=True)
-            }
-        )
+        return found, join_infos([info for _, info in results])
 
     def score(self, X: Any, Y: Any) -> float:
         """Precision at s of the predictions, `shore.metrics.precision_at_k`."""
@@ -603,14 +595,6 @@ class ShoreRegressor(Parameters):
         rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
         self._check_widths(rows)
         return explain(rows, self.predict(rows), W, intercept, self.compression_, top)
-
-
-def _same_compression(one: Compression | None, other: Compression | None) -> bool:
-    if type(one) is not type(other) or repr(one) != repr(other):
-        return False
-    if isinstance(one, MatrixCompression) and isinstance(other, MatrixCompression):
-        return bool(np.array_equal(one.toarray(), other.toarray()))
-    return True
 
 
 def _row_sliceable(which: Any) -> Any:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from shore.compression import Compression
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation"]
 
 Array = npt.NDArray[Any]
 
