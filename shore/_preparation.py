@@ -16,7 +16,7 @@ from shore._statistics import weighted_sum
 from shore._validation import is_sparse
 from shore.compression import Compression
 
-__all__ = ["prepare_rows", "prepare_targets"]
+__all__ = ["check_factorisation", "prepare_rows", "prepare_targets"]
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,29 @@ def prepare_rows(X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool
     if shift is not None and is_sparse(X):
         X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
     return solvers.Rows(X, dtype, mean, shift)
+
+
+def check_factorisation(
+    given: solvers.Factorisation, X: Any, shift: Array | None, dtype: np.dtype[Any], alpha: Any, centre: bool
+) -> None:
+    """Refuse a factorisation that is not of these rows, weights and options."""
+    if not isinstance(given, solvers.Factorisation):
+        raise TypeError(f"factorisation must be what factorise returned, got {type(given).__name__}")
+    weights = (None if part is None else part.tolist() for part in (given.rows.shift, shift))
+    mine = solvers.Rows(prepare_rows(X, shift, dtype, centre=False).X, dtype)
+    same = {
+        "shape of X": (given.rows.shape, tuple(X.shape)),
+        "alpha": (given.alpha, alpha),
+        "dtype": (given.rows.dtype, dtype),
+        "fit_intercept": (given.rows.mean is not None, centre),
+    }
+    for name, (there, here) in same.items():
+        if there != here:
+            raise ValueError(f"factorisation is for another {name}: {there}, not {here}")
+    if next(weights) != next(weights):
+        raise ValueError("factorisation is for another sample_weight")
+    if given.rows.checksum() != mine.checksum():
+        raise ValueError("factorisation is for another X")
 
 
 def prepare_targets(

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._parameters import Parameters
-from shore._preparation import prepare_rows, prepare_targets
+from shore._preparation import check_factorisation, prepare_rows, prepare_targets
 from shore._statistics import Statistics
 from shore._validation import (
     check_alpha,
@@ -255,27 +255,6 @@ class ShoreRegressor(Parameters):
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
         return solvers.Factorisation(prepared, float(self.alpha), solver, resolve_n_threads(self.n_threads))
 
-    def _check_factorisation(
-        self, given: solvers.Factorisation, rows: Any, shift: Array | None, dtype: np.dtype[Any]
-    ) -> None:
-        if not isinstance(given, solvers.Factorisation):
-            raise TypeError(f"factorisation must be what factorise returned, got {type(given).__name__}")
-        weights = (None if part is None else part.tolist() for part in (given.rows.shift, shift))
-        mine = solvers.Rows(prepare_rows(rows, shift, dtype, centre=False).X, dtype)
-        same = {
-            "shape of X": (given.rows.shape, tuple(rows.shape)),
-            "alpha": (given.alpha, self.alpha),
-            "dtype": (given.rows.dtype, dtype),
-            "fit_intercept": (given.rows.mean is not None, bool(self.fit_intercept)),
-        }
-        for name, (there, here) in same.items():
-            if there != here:
-                raise ValueError(f"factorisation is for another {name}: {there}, not {here}")
-        if next(weights) != next(weights):
-            raise ValueError("factorisation is for another sample_weight")
-        if given.rows.checksum() != mine.checksum():
-            raise ValueError("factorisation is for another X")
-
     def fit(
         self, X: Any, Y: Any, sample_weight: Any = None, *, factorisation: solvers.Factorisation | None = None
     ) -> Self:
@@ -301,7 +280,7 @@ class ShoreRegressor(Parameters):
         rows, outputs = self._check_pair(X, Y, dtype)
         shift = check_weights(sample_weight, rows.shape[0], dtype)
         if factorisation is not None:
-            self._check_factorisation(factorisation, rows, shift, dtype)
+            check_factorisation(factorisation, rows, shift, dtype, self.alpha, bool(self.fit_intercept))
         compression = self._make_compression(outputs.shape[1], dtype)
         alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
         W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype, factorisation)
