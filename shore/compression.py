@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.sparse import linalg
+from threadpoolctl import threadpool_limits
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
@@ -48,6 +50,7 @@ class Compression(ABC):
     n_outputs: int
     dtype: np.dtype[Any]
     _phi: _core.Phi
+    _squared_norm: float | None = None
 
     @abstractmethod
     def toarray(self) -> npt.NDArray[Any]:
@@ -109,6 +112,25 @@ class Compression(ABC):
             raise ValueError(f"R must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
         return self._correlate(dense, resolve_n_threads(n_threads))
 
+    def squared_norm(self) -> float:
+        """‖Φ‖₂², the largest eigenvalue of ΦΦᵀ, to about a percent; computed once."""
+        if self._squared_norm is None:
+            m = self.n_components
+
+            def apply(u: npt.NDArray[Any]) -> npt.NDArray[Any]:  # ΦΦᵀu
+                correlations = self.correlate(u.reshape(1, m), n_threads=1)
+                return self.compress(correlations, n_threads=1)[0].astype(np.float64)
+
+            if m == 1:
+                self._squared_norm = float(apply(np.ones(1))[0])
+            else:  # from a fixed start and on one thread: the same number every time
+                operator = linalg.LinearOperator((m, m), matvec=apply, dtype=np.float64)
+                start = np.random.default_rng(0).standard_normal(m)
+                with threadpool_limits(1, "blas"):
+                    largest = linalg.eigsh(operator, 1, v0=start, tol=1e-2, return_eigenvectors=False)
+                self._squared_norm = float(largest[0])
+        return self._squared_norm
+
 
 class _DenseCompression(Compression):
     """Φ held column by column, as an array (K, m)."""
@@ -126,8 +148,6 @@ class _DenseCompression(Compression):
         return np.ascontiguousarray(self._columns.T)
 
     def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
-        from threadpoolctl import threadpool_limits
-
         with threadpool_limits(n_threads, "blas"):
             return np.asarray(R @ self._columns.T)
 

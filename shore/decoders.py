@@ -30,13 +30,14 @@ class DecodeInfo:
     Attributes
     ----------
     n_iter : ndarray of int64
-        Steps taken (after the last restart, if the row had to be restarted).
+        Steps taken (after the last restart, if the row had to be restarted); with 'omp', outputs chosen.
     converged : ndarray of bool
         Whether the stopping rule was met before `max_iter` ended the row.
     residual : ndarray of float64
         ‖Φv - b‖₂ of the result.
     step : ndarray of float64
-        The step size: the one asked for, halved for every time the row had diverged.
+        The step size: the one asked for, halved for every time the row had diverged. With 'fista' it is in units of
+        1/‖Φ‖₂², with 'cd' it is 1, and with 'omp', which has none, NaN.
     full_passes : ndarray of int64
         How often all K outputs were looked at.
     """
@@ -72,25 +73,44 @@ def _check_number(value: Any, name: str, accepted: str, low: float, *, inclusive
     return number
 
 
-def _check_method(name: str, method: Any) -> None:
-    if not isinstance(method, str) or method != "pgd":
-        raise ValueError(f"{name} must be 'pgd', got {method!r}")
+@dataclass(frozen=True)
+class _Options:
+    """The options of a decoder that do not depend on data, as the engine takes them."""
+
+    method: str
+    step: float
+    max_iter: int
+    tol: float
+    l1: float
 
 
 def check_decoding(
-    name: str, method: Any, step: Any, max_iter: Any, tol: Any, constraint: Any, dtype: np.dtype[Any]
-) -> tuple[float, int, float]:
-    """The options of a decoder that do not depend on data: step, max_iter and tol as numbers.
+    name: str, method: Any, step: Any, max_iter: Any, tol: Any, l1: Any, constraint: Any, dtype: np.dtype[Any]
+) -> _Options:
+    """Options of a decoder that do not depend on data, checked.
 
     `name` is what the caller calls the method.
     """
-    _check_method(name, method)
+    if not isinstance(method, str) or method not in _core.METHODS:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, _core.METHODS))}, got {method!r}")
     feasible_set(constraint, None, None, (0, 1), dtype)
-    return (
+    return _Options(
+        method,
         _check_number(step, "step", "a positive number", 0, inclusive=False),
         check_positive(max_iter, "max_iter", 1 << 62),
         _check_number(tol, "tol", "a non-negative number", 0, inclusive=True),
+        _check_number(l1, "l1", "a non-negative number", 0, inclusive=True),
     )
+
+
+def _engine_step(options: _Options, compression: Compression) -> tuple[float, float]:
+    """The step that the engine takes, and the unit that the caller counts it in."""
+    if options.method == "cd":  # one step of size 1 from 0 is Π(Φᵀb)
+        return 1.0, 1.0
+    if options.method == "omp":
+        return 1.0, math.nan
+    unit = 1.0 / compression.squared_norm() if options.method == "fista" else 1.0
+    return options.step * unit, unit
 
 
 def _refuse_not_finite(block: npt.NDArray[Any], residual: npt.NDArray[np.float64], start: int) -> None:
@@ -111,6 +131,7 @@ def decode(
     step: float = 0.9,
     max_iter: int = 60,
     tol: float = 1e-3,
+    l1: float = 0.1,
     allowed: Any = None,
     denied: Any = None,
     n_threads: int | None = None,
@@ -119,7 +140,7 @@ def decode(
 ) -> Any:
     """Sparse outputs y with Φy ≈ b, for every row b of B.
 
-    Projected gradient descent (Algorithm 2 of the paper): from v = 0,
+    Projected gradient descent, ``"pgd"`` (Algorithm 2 of the paper): from v = 0,
 
         v ← Π(v - step·Φᵀ(Φv - b)),
 
@@ -129,6 +150,14 @@ def decode(
     10·total·max‖φ_j‖₂) has diverged: it starts again with half the step. Where no step helps, because φ_jᵀb itself
     overflows, the result is an empty row that has not converged.
 
+    The paper's baselines, which know the feasible set only from a last projection:
+
+    - ``"cd"``, correlation decoding: Π(Φᵀb).
+    - ``"omp"``, orthogonal matching pursuit: s times the output with the largest |φ_jᵀr| joins the support, on which
+      the values are those of least squares.
+    - ``"fista"``: min ½‖Φx - b‖₂² + weight·‖x‖₁ over all x by accelerated proximal gradient steps, until
+      ‖x⁽ᵗ⁾ - x⁽ᵗ⁻¹⁾‖₂ ≤ tol·(0.01 + ‖x⁽ᵗ⁾‖₂) or for `max_iter` steps.
+
     Parameters
     ----------
     B : array-like of shape (n, m)
@@ -137,14 +166,18 @@ def decode(
         Φ.
     sparsity : int
         Non-zeros of a result at most, s. More than K means all.
-    method : {'pgd'}, default 'pgd'
+    method : {'pgd', 'cd', 'omp', 'fista'}, default 'pgd'
     constraint : {'real', 'nonneg', 'binary'} or Box or Simplex, default 'real'
         The feasible set F.
     step : float, default 0.9
-        The step size η. Theory asks for 1/(2 - 2δ) < η < 1.
+        The step size η. Theory asks for 1/(2 - 2δ) < η < 1. With 'fista' in units of 1/‖Φ‖₂², where it must not be
+        above 1; 'cd' and 'omp' have none.
     max_iter : int, default 60
+        Of 'pgd' and 'fista'.
     tol : float, default 1e-3
         0 runs Algorithm 1: exactly `max_iter` steps.
+    l1 : float, default 0.1
+        With 'fista': the weight of ‖x‖₁ as a share of max_j |φ_jᵀb|; from 1 on the result is 0.
     allowed, denied : 1-D array of indices or booleans, or sparse matrix of shape (n, K), optional
         The only outputs that a result may use, and those that it may not: for all rows, or the non-zeros of a
         sparse matrix for each row.
@@ -178,7 +211,7 @@ def decode(
             "compression must be a GaussianCompression, SparseSignCompression or MatrixCompression, got "
             f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
         )
-    step, max_iter, tol = check_decoding("method", method, step, max_iter, tol, constraint, compression.dtype)
+    options = check_decoding("method", method, step, max_iter, tol, l1, constraint, compression.dtype)
     rows: Any = check_rows(B, "B")
     n, m = rows.shape
     if m != compression.n_components:
@@ -192,15 +225,17 @@ def decode(
     value = np.empty((n, slots), dtype=dtype)
     count = np.zeros(n, dtype=np.int64)
     outcome = np.zeros(n, dtype=_core.OUTCOME)
+    engine_step, unit = _engine_step(options, compression)
     step_rows = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
     for start in range(0, n, step_rows):
         here = slice(start, min(n, start + step_rows))
         block = rows[here].toarray() if is_sparse(rows) else rows[here]
         with np.errstate(over="ignore"):
             block = np.require(block, dtype=dtype, requirements=["C", "A"])
-        _core.decode_pgd(
-            block, compression._phi, feasible, start, step, max_iter, tol,
-            index[here], value[here], count[here], outcome[here].view(np.uint8), min(threads, len(block)),
+        _core.decode_rows(
+            _core.METHODS[options.method], block, compression._phi, feasible, start, engine_step, options.max_iter,
+            options.tol, options.l1, index[here], value[here], count[here], outcome[here].view(np.uint8),
+            min(threads, len(block)),
         )  # fmt: skip
         if check_input:
             _refuse_not_finite(block, outcome["residual"][here], start)
@@ -211,6 +246,6 @@ def decode(
         n_iter=outcome["n_iter"].copy(),
         converged=outcome["converged"].astype(np.bool_),
         residual=outcome["residual"].copy(),
-        step=outcome["step"].copy(),
+        step=outcome["step"] / unit,
         full_passes=outcome["full_passes"].copy(),
     )

@@ -165,7 +165,7 @@ class ShoreRegressor(Parameters):
         """Everything that can be checked before data is there; returns the dtype."""
         check_positive(self.sparsity, "sparsity")
         dtype = float_dtype(self.dtype)
-        check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, self.constraint, dtype)
+        check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, 0.1, self.constraint, dtype)
         check_seed(self.random_state, "random_state")
         check_alpha(self.alpha)
         if self.solver not in solvers.SOLVERS:

@@ -167,3 +167,43 @@ def decode(B, Phi, sparsity, *, permitted=None, **options):
         for i, b in enumerate(B)
     ]
     return np.array([v for v, _, _ in rows]), np.array([t for _, t, _ in rows]), np.array([s for _, _, s in rows])
+
+
+def correlate_row(b, Phi, sparsity, *, constraint="real", permitted=None):
+    """Correlation decoding."""
+    return project_row_float(np.asarray(Phi, float).T @ np.asarray(b, float), sparsity, constraint, permitted)
+
+
+def pursue_row(b, Phi, sparsity, *, constraint="real", permitted=None):
+    """Orthogonal matching pursuit with lstsq on every support; the last projection onto F."""
+    b, Phi = np.asarray(b, dtype=np.float64), np.asarray(Phi, dtype=np.float64)
+    permitted = np.ones(Phi.shape[1], dtype=bool) if permitted is None else permitted
+    v, chosen = np.zeros(Phi.shape[1]), []
+    while len(chosen) < min(sparsity, Phi.shape[0]):
+        correlation = np.where(permitted, np.abs(Phi.T @ (b - Phi @ v)), -1.0)
+        correlation[chosen] = -1.0
+        if correlation.max() <= 1e-13 * np.linalg.norm(b):
+            break
+        chosen.append(int(np.argmax(correlation)))
+        v = np.zeros(Phi.shape[1])
+        v[chosen] = np.linalg.lstsq(Phi[:, chosen], b, rcond=None)[0]
+    return project_row_float(v, sparsity, constraint, permitted), len(chosen)
+
+
+def shrink_row(b, Phi, sparsity, *, constraint="real", permitted=None, l1=0.1, step=0.9, max_iter=60, tol=1e-3):
+    """FISTA on ½‖Φx - b‖² + l1·max|φ_jᵀb|·‖x‖₁, `step` in units of 1/‖Φ‖²; the last projection onto F."""
+    b, Phi = np.asarray(b, dtype=np.float64), np.asarray(Phi, dtype=np.float64)
+    step = step / np.linalg.norm(Phi, 2) ** 2
+    permitted = np.ones(Phi.shape[1], dtype=bool) if permitted is None else permitted
+    weight = l1 * np.abs(Phi.T @ b)[permitted].max(initial=0.0)
+    x = y = np.zeros(Phi.shape[1])
+    momentum, t = 1.0, 0
+    while t < max_iter and weight > 0:
+        moved = y - step * Phi.T @ (Phi @ y - b)
+        before, x = x, np.where(permitted, np.sign(moved) * np.maximum(np.abs(moved) - step * weight, 0), 0)
+        t += 1
+        if tol > 0 and t >= 2 and np.linalg.norm(x - before) <= tol * (0.01 + np.linalg.norm(x)):
+            break
+        momentum, last = (1 + np.sqrt(1 + 4 * momentum**2)) / 2, momentum
+        y = x + (last - 1) / momentum * (x - before)
+    return project_row_float(x, sparsity, constraint, permitted), t

@@ -47,9 +47,11 @@ def make_b(phi, n, sparsity, noise=0.1, seed=0, constraint="nonneg"):
 
 def decode_with(B, phi, sparsity, *, screening=True, max_rows=0, **options):
     """shore.decode with the engine's switches for tests."""
-    original = decoders._core.decode_pgd
+    original = decoders._core.decode_rows
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoders._core, "decode_pgd", functools.partial(original, screening=screening, max_rows=max_rows))
+        patch.setattr(
+            decoders._core, "decode_rows", functools.partial(original, screening=screening, max_rows=max_rows)
+        )
         return shore.decode(B, phi, sparsity, return_info=True, **options)
 
 
@@ -382,7 +384,7 @@ def test_wide_tables():
         ({"B": np.array([[1.0] * 6, [1.0] * 5 + [1e39]])}, ValueError, "B must be finite, but row 1"),
         ({"compression": np.ones((6, 9))}, TypeError, "compression must be.*ndarray; for an array, pass shore.Matrix"),
         ({"sparsity": 0}, ValueError, "sparsity"),
-        ({"method": "omg"}, ValueError, "method must be 'pgd'"),
+        ({"method": "omg"}, ValueError, "method must be one of 'pgd', 'cd', 'omp', 'fista'"),
         ({"step": 0}, ValueError, "step must be a positive number, got 0"),
         ({"step": np.inf}, ValueError, "step"),
         ({"step": "x"}, TypeError, "step must be a positive number, got 'x' of type str"),

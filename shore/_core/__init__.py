@@ -12,7 +12,9 @@
                               ├─► full_pass.h      all outputs against a block of rows: sparse signs, dense Φ
                               │     ├─► dense_coarse.h     8-bit pass of a dense Φ (AVX-512 VNNI)
                               │     └─► one_row.h          outputs across the lanes, for a few rows
-                              └─► row_state.h      Algorithm 2 of one row: offers, screening, steps, divergence
+                              ├─► pgd.h, pursuit.h, fista.h    what a row does between passes, by method
+                              ├─► offers.h         what outputs offer to a row: the best, noting, screening
+                              └─► row_state.h      one row in work: φ_jᵀr, b - Φv, restarts, the last projection
                                     ├─► topk.h, constraint.h
                                     └─► compression.h      Φ: columns, or tables of sparse signs
 

@@ -44,13 +44,18 @@ static inline int64_t shore_take_next(int64_t *counter) {
 /* Past all binary exponents of a double: a row that still diverges cannot be decoded, and its result is 0. */
 #define SHORE_MAX_HALVINGS 2200
 
+enum { SHORE_PGD = 0, SHORE_CD = 1, SHORE_OMP = 2, SHORE_FISTA = 3 };
+
 typedef struct {
+    int method;
     const shore_compression *phi;
-    const shore_constraint *constraint;
+    const shore_constraint *constraint; /* F */
+    const shore_constraint *search;     /* how offers are ranked in a pass: F for pgd and cd, else by size */
     int64_t sparsity;
     int64_t max_iter;
     double step;
     double tol;
+    double l1; /* fista: weight of the penalty, as a share of max_j |φ_jᵀb| */
     int screening;     /* 0 decides every projection by a full pass: for tests */
     int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
 } shore_decode_options;
@@ -67,8 +72,11 @@ typedef struct {
 /* What a coarse pass finds for a row offers exactly in lots of this size. */
 #define SHORE_RESOLVE 32
 
-/* Outputs that a pass may note for a row, for the certificate; more than this and the row goes without. */
-static inline int64_t shore_note_capacity(int64_t sparsity) { return 256 + 8 * sparsity; }
+/* Outputs that a pass may note for a row: for the certificate, and with more than this the row goes without; or, with
+ * fista, for good. */
+static inline int64_t shore_note_capacity(const shore_decode_options *o) {
+    return o->method == SHORE_FISTA ? o->phi->n_outputs : 256 + 8 * o->sparsity;
+}
 
 static inline size_t shore_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 

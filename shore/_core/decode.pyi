@@ -7,8 +7,10 @@ from shore._core.compression import Phi
 from shore._core.feasible import FeasibleSet
 
 OUTCOME: np.dtype[np.void]
+METHODS: dict[str, int]
 
-def decode_pgd(
+def decode_rows(
+    method: int,
     B: npt.NDArray[Any],
     phi: Phi,
     feasible: FeasibleSet,
@@ -16,6 +18,7 @@ def decode_pgd(
     step: float,
     max_iter: int,
     tol: float,
+    l1: float,
     index: npt.NDArray[np.int64],
     value: npt.NDArray[Any],
     count: npt.NDArray[np.int64],

@@ -1,24 +1,31 @@
-"""Decoding of many rows by projected gradient descent: one engine a thread, rows from a shared counter."""
+"""Decoding of many rows: one engine a thread, rows from a shared counter."""
 
 from cython.parallel cimport parallel, prange
 from libc.stdlib cimport free, malloc
 
 from shore._core._typedefs cimport int64_t, real_t, uint8_t
 from shore._core.compression cimport Phi, shore_compression
-from shore._core.feasible cimport FeasibleSet, shore_constraint, shore_support
+from shore._core.feasible cimport SHORE_REAL, FeasibleSet, shore_constraint, shore_support
 from shore._core.runtime cimport simd_level
 
 import numpy as np
 
 
 cdef extern from "decode.h" nogil:
+    int SHORE_PGD
+    int SHORE_CD
+    int SHORE_OMP
+    int SHORE_FISTA
     ctypedef struct shore_decode_options:
+        int method
         const shore_compression *phi
         const shore_constraint *constraint
+        const shore_constraint *search
         int64_t sparsity
         int64_t max_iter
         double step
         double tol
+        double l1
         int screening
         int64_t max_rows
     ctypedef struct shore_decode_outcome:
@@ -48,8 +55,15 @@ OUTCOME = np.dtype([
     ("converged", np.int64),
 ])
 
+METHODS = {"pgd": SHORE_PGD, "cd": SHORE_CD, "omp": SHORE_OMP, "fista": SHORE_FISTA}
 
-def decode_pgd(
+# Rows in work at once take no more than this in a thread, unless one alone does.
+cdef enum:
+    WORKSPACE_BYTES = 1 << 28
+
+
+def decode_rows(
+    int method,                        # IN   one of METHODS
     const real_t[:, ::1] B,            # IN   (n, m)
     Phi phi,                           # IN
     FeasibleSet feasible,              # IN
@@ -57,6 +71,7 @@ def decode_pgd(
     double step,
     int64_t max_iter,
     double tol,
+    double l1,
     int64_t[:, ::1] index,             # OUT  (n, s)
     real_t[:, ::1] value,              # OUT  (n, s)
     int64_t[::1] count,                # OUT  (n,)
@@ -65,31 +80,40 @@ def decode_pgd(
     bint screening=True,
     int64_t max_rows=0,
 ):
-    """Algorithm 2 on every row. `screening` and `max_rows` (in work at once, 0 for what suits) are for tests."""
+    """Decode every row. `screening` and `max_rows` (in work at once, 0 for what suits) are for tests."""
     cdef int64_t n = B.shape[0], counter = 0, i, lanes
     cdef int level = simd_level()
     cdef shore_decode_options options
+    cdef shore_constraint by_size
     cdef size_t workspace_bytes
     cdef shore_support *permits
     cdef int64_t n_permits = n if feasible.has_list and not feasible.list_is_shared else 1
     if n == 0:
         return
+    by_size.kind = SHORE_REAL
+    options.method = method
     options.phi = &phi.c
     options.constraint = &feasible.constraint
+    options.search = &feasible.constraint if method == SHORE_PGD or method == SHORE_CD else &by_size
     options.sparsity = index.shape[1]
     options.max_iter = max_iter
     options.step = step
     options.tol = tol
+    options.l1 = l1
     options.screening = screening
     if real_t is float:
         lanes = shore_decode_lanes_float[level](&phi.c)
     else:
         lanes = shore_decode_lanes_double[level](&phi.c)
     options.max_rows = max(1, min(lanes, max_rows if max_rows > 0 else (n + n_threads - 1) // n_threads))
-    if real_t is float:
-        workspace_bytes = shore_decode_bytes_float[level](&options)
-    else:
-        workspace_bytes = shore_decode_bytes_double[level](&options)
+    while True:
+        if real_t is float:
+            workspace_bytes = shore_decode_bytes_float[level](&options)
+        else:
+            workspace_bytes = shore_decode_bytes_double[level](&options)
+        if workspace_bytes <= WORKSPACE_BYTES or options.max_rows == 1:
+            break
+        options.max_rows = options.max_rows // 2
     # Cache lines of its own for every thread: 64 bytes more, to start on one.
     cdef uint8_t[:, ::1] workspace = np.zeros((n_threads, workspace_bytes + 128), dtype=np.uint8)
 

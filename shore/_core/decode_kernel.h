@@ -1,12 +1,17 @@
 /* Template (see multiversion.h): the decode engine of one thread.
  *
- * The thread keeps as many rows in work as a pass has lanes. After every full pass each row takes screened steps
- * for as long as it can; rows that are done leave and new ones take their place, so no row waits for another.
+ * The thread keeps as many rows in work as a pass has lanes. After every full pass each row goes on by itself, as its
+ * method has it, for as long as it can; rows that are done leave and new ones take their place, so no row waits for
+ * another.
  */
 #include "vector.h"
 #include "coarse_vector.h"
 #define V_SIZE(x) ((x) < 0 ? -(x) : (x))
 #include "row_state.h"
+#include "offers.h"
+#include "pgd.h"
+#include "pursuit.h"
+#include "fista.h"
 #include "full_pass.h"
 
 /* Rows that a thread has in work at most. */
@@ -34,8 +39,10 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
                             int16_t **scratch) {
     const shore_compression *phi = o->phi;
     const size_t m = (size_t)phi->n_components, s = (size_t)o->sparsity;
+    const size_t chosen = o->method == SHORE_OMP ? s : 0;
+    const size_t support = o->method == SHORE_FISTA ? (size_t)phi->n_outputs : s;
     const size_t n_signed = phi->kind == SHORE_SIGNS ? (size_t)shore_signed_size(phi) : 0;
-    const size_t notes = (size_t)shore_note_capacity(o->sparsity), n_rows = (size_t)o->max_rows;
+    const size_t notes = (size_t)shore_note_capacity(o), n_rows = (size_t)o->max_rows;
     size_t used = 0;
     *rows = NAME(piece)(workspace, &used, n_rows * sizeof(NAME(row_state)));
     *block = NAME(piece)(workspace, &used, NAME(block_bytes)(phi, o->max_rows));
@@ -47,15 +54,18 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
         row.r_signed = NAME(piece)(workspace, &used, n_signed * sizeof(REAL));
         NAME(sparse_vector) *vectors[3] = {&row.v, &row.v_1, &row.v_2};
         for (int k = 0; k < 3; k++) {
-            vectors[k]->index = NAME(piece)(workspace, &used, s * sizeof(int64_t));
-            vectors[k]->value = NAME(piece)(workspace, &used, s * sizeof(double));
+            vectors[k]->index = NAME(piece)(workspace, &used, support * sizeof(int64_t));
+            vectors[k]->value = NAME(piece)(workspace, &used, support * sizeof(double));
         }
         row.top.entries = NAME(piece)(workspace, &used, s * sizeof(shore_entry));
-        row.top.capacity = o->sparsity;
         row.noted = NAME(piece)(workspace, &used, (notes + s) * sizeof(int64_t));
         row.noted_g = NAME(piece)(workspace, &used, (notes + s) * sizeof(double));
         row.asked = NAME(piece)(workspace, &used, (notes + 2 * s) * sizeof(int64_t));
         row.answer = NAME(piece)(workspace, &used, (notes + 2 * s) * sizeof(REAL));
+        row.fit.chosen = NAME(piece)(workspace, &used, chosen * sizeof(int64_t));
+        row.fit.L = NAME(piece)(workspace, &used, chosen * (chosen + 1) / 2 * sizeof(double));
+        row.fit.z = NAME(piece)(workspace, &used, chosen * sizeof(double));
+        row.fit.x = NAME(piece)(workspace, &used, chosen * sizeof(double));
         if (workspace) (*rows)[i] = row;
     }
     return used;
@@ -83,6 +93,15 @@ static void NAME(finish)(const NAME(row_state) *s, int64_t sparsity, int64_t *in
     }
     count[s->row] = n;
     outcome[s->row] = (shore_decode_outcome){s->n_iter, s->full_passes, s->norm_r, s->step, s->converged};
+}
+
+/* What a row does with what a pass found. Returns 1 when it is done, 0 when it needs a pass. */
+static int NAME(run)(const shore_decode_options *o, NAME(row_state) *s) {
+    switch (o->method) {
+    case SHORE_OMP: return NAME(run_omp)(o, s);
+    case SHORE_FISTA: return NAME(run_fista)(o, s);
+    default: return NAME(run_pgd)(o, s);
+    }
 }
 
 /* Decodes rows, which it takes one by one from the counter that all threads share, until there are no more. */

@@ -2,6 +2,7 @@ from shore._core._typedefs cimport int64_t, uint8_t
 
 
 cdef extern from "constraint.h" nogil:
+    int SHORE_REAL
     ctypedef struct shore_constraint:
         int kind
         double low

@@ -235,7 +235,7 @@ static void NAME(dense_pass_exact)(NAME(pass) *p, int absolute) {
 /* A block of rows: coarse if it returns 1. */
 static int NAME(pass_block)(NAME(pass) *p) {
     const shore_compression *phi = p->options->phi;
-    const int absolute = shore_is_absolute(p->options->constraint);
+    const int absolute = shore_is_absolute(p->options->search);
     if (phi->kind == SHORE_SIGNS) {
         NAME(signs_pass)(p, absolute);
         return 1;

@@ -60,7 +60,7 @@ static int NAME(signs_row)(const shore_decode_options *o, NAME(row_state) *s, in
 
 /* One row, a few outputs at a time. */
 static void NAME(pass_one)(const shore_decode_options *o, NAME(row_state) *s, const int64_t *list, int64_t n) {
-    const int absolute = shore_is_absolute(o->constraint);
+    const int absolute = shore_is_absolute(o->search);
     if (!list && o->phi->kind == SHORE_SIGNS && NAME(signs_row)(o, s, absolute)) return;
     int64_t outputs[ASK];
     REAL g[ASK];

@@ -1,9 +1,4 @@
-/* Template part of decode_kernel.h: one row in work. All of Algorithm 2 but the full pass.
- *
- * An iteration has two halves. First every output makes its offer, v_j + step·φ_jᵀr, and the best s are found:
- * by a full pass (full_pass.h offers all K outputs), or screened (below: support and noted outputs offer, and a
- * certificate says that nobody else could have won). Then take_step projects, computes the new residual and
- * decides whether the row is done.
+/* Template part of decode_kernel.h: one row in work, and the arithmetic that all methods share.
  *
  * Numbers φ_jᵀr are computed in one order of additions on every path, so all paths give the same bits. What
  * follows from them (offers, values, norms) is computed in double for both dtypes.
@@ -15,6 +10,14 @@ typedef struct {
     int64_t size;
 } NAME(sparse_vector);
 
+/* Least squares on the chosen columns, in the order in which they were chosen: LLᵀ = Φ_Sᵀ Φ_S, z = L⁻¹ Φ_Sᵀ b. */
+typedef struct {
+    int64_t *chosen;
+    double *L; /* rows of the lower triangle, one behind the other */
+    double *z;
+    double *x;
+} NAME(least_squares);
+
 typedef struct {
     int64_t row;
     const REAL *b;        /* (m,) */
@@ -22,7 +25,8 @@ typedef struct {
     REAL *r;              /* (m,) b - Φv */
     REAL *r_signed;       /* the same for sparse signs, in the layout of compression.h */
     REAL *r_noted;        /* r at the last pass that noted */
-    NAME(sparse_vector) v, v_1, v_2; /* v⁽ᵗ⁾ and the two before */
+    NAME(sparse_vector) v;        /* where r is taken: v⁽ᵗ⁾, with fista the point that momentum leads to */
+    NAME(sparse_vector) v_1, v_2; /* pgd: the two before; fista: the last iterate, and room for the next */
     shore_topk top;       /* the best offers of this iteration */
     int64_t *noted; /* outputs that a pass found: afterwards, all with φ_jᵀr_noted > beta */
     double *noted_g;
@@ -32,9 +36,12 @@ typedef struct {
     double beta, limit; /* in a pass: a number φ_jᵀr that is not above the limit (in size) is of no interest */
     double error;       /* of the numbers of a coarse pass */
     int noting, certifying, failed;
+    int collecting; /* fista: a pass finds all outputs above beta, not the best */
     double step, norm_b, norm_r, norm_r_noted, divergence;
     int64_t n_iter, full_passes, halvings;
     int converged;
+    NAME(least_squares) fit; /* omp */
+    double momentum, weight; /* fista: t⁽ᵏ⁾ and the weight of ‖v‖₁ */
 } NAME(row_state);
 
 /* ---------------------------------------------------------------- φ_jᵀr */
@@ -123,7 +130,7 @@ static void NAME(load_b)(const shore_compression *phi, NAME(row_state) *s) {
     }
 }
 
-#define SHORE_STRIP 64
+#define SHORE_STRIP 512
 
 static void NAME(set_residual_dense)(const shore_compression *phi, NAME(row_state) *s) {
     const int64_t m = phi->n_components;
@@ -162,13 +169,8 @@ SHORE_INLINE void NAME(touch_rows)(const shore_compression *phi, NAME(row_state)
     }
 }
 
-/* r differs from b only in the rows that the columns of the support touch. */
-static void NAME(set_residual_signs)(const shore_compression *phi, NAME(row_state) *s) {
-    for (int64_t e = 0; e < s->v_1.size; e++)
-        if (phi->wide)
-            NAME(touch_rows)(phi, s, s->v_1.index[e], 0, 1, 1);
-        else
-            NAME(touch_rows)(phi, s, s->v_1.index[e], 0, 1, 0);
+/* r := b - Φv for r = b */
+static void NAME(subtract_signs)(const shore_compression *phi, NAME(row_state) *s) {
     for (int64_t e = 0; e < s->v.size; e++) {
         const double value = s->v.value[e] * phi->scale;
         if (phi->wide)
@@ -176,6 +178,16 @@ static void NAME(set_residual_signs)(const shore_compression *phi, NAME(row_stat
         else
             NAME(touch_rows)(phi, s, s->v.index[e], value, 0, 0);
     }
+}
+
+/* The same for r = b - Φv_1, which differs from b only in the rows that the columns of v_1 touch. */
+static void NAME(set_residual_signs)(const shore_compression *phi, NAME(row_state) *s) {
+    for (int64_t e = 0; e < s->v_1.size; e++)
+        if (phi->wide)
+            NAME(touch_rows)(phi, s, s->v_1.index[e], 0, 1, 1);
+        else
+            NAME(touch_rows)(phi, s, s->v_1.index[e], 0, 1, 0);
+    NAME(subtract_signs)(phi, s);
 }
 
 /* r := b - Φv, where before it was b - Φv_1 */
@@ -187,202 +199,18 @@ static void NAME(set_residual)(const shore_compression *phi, NAME(row_state) *s)
     s->norm_r = NAME(norm)(s->r, phi->n_components);
 }
 
-/* ---------------------------------------------------------------- offers */
-
-SHORE_INLINE int NAME(in_support)(const NAME(row_state) *s, int64_t j) {
-    int64_t low = 0, high = s->v.size;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (s->v.index[middle] < j)
-            low = middle + 1;
-        else
-            high = middle;
+/* r := b - Φv, whatever it was before */
+static void NAME(renew_residual)(const shore_compression *phi, NAME(row_state) *s) {
+    if (phi->kind == SHORE_DENSE) {
+        NAME(set_residual_dense)(phi, s);
+    } else {
+        NAME(load_b)(phi, s);
+        NAME(subtract_signs)(phi, s);
     }
-    return low < s->v.size && s->v.index[low] == j;
+    s->norm_r = NAME(norm)(s->r, phi->n_components);
 }
 
-/* What a pass looks for: numbers above half of what the s-th best offer takes where it notes, else above that. */
-static void NAME(set_limit)(NAME(row_state) *s) {
-    const double threshold = shore_topk_threshold(&s->top) / s->step;
-    s->beta = s->noting && threshold > 0 ? 0.5 * threshold : threshold;
-    s->limit = s->beta - fabs(s->beta) * 1e-12 - s->error;
-}
-
-/* Drops what was found but is not above the limit any more. */
-static void NAME(thin)(NAME(row_state) *s, int absolute) {
-    int64_t kept = 0;
-    for (int64_t i = 0; i < s->n_noted; i++) {
-        if (!((absolute ? fabs(s->noted_g[i]) : s->noted_g[i]) > s->limit)) continue;
-        s->noted[kept] = s->noted[i];
-        s->noted_g[kept++] = s->noted_g[i];
-    }
-    s->n_noted = kept;
-}
-
-/* Room for one more found output: if thinning does not make it, the row stops noting; and if that is not enough,
- * far too many outputs are as good as the s-th best, and it fails. */
-static int NAME(make_room)(NAME(row_state) *s, int absolute, int64_t capacity) {
-    if (s->n_noted < capacity) return 1;
-    NAME(thin)(s, absolute);
-    if (s->n_noted > capacity / 2) {
-        s->noting = 0;
-        NAME(set_limit)(s);
-        NAME(thin)(s, absolute);
-    }
-    if (s->n_noted > capacity / 2) s->failed = 1;
-    return !s->failed;
-}
-
-/* Output j, in an exact pass, with g = φ_jᵀr above the row's limit. */
-static void NAME(offer)(const shore_decode_options *o, NAME(row_state) *s, int64_t j, REAL g) {
-    const double v = s->step * (double)g, key = shore_key(o->constraint, v);
-    if (NAME(in_support)(s, j) || !shore_permits(&s->permit, j)) return;
-    if (s->noting && NAME(make_room)(s, shore_is_absolute(o->constraint), shore_note_capacity(o->sparsity)) &&
-        s->noting) {
-        s->noted[s->n_noted] = j;
-        s->noted_g[s->n_noted++] = g;
-    }
-    shore_topk_push(&s->top, key, v, j);
-    NAME(set_limit)(s);
-}
-
-/* The first n asked outputs offer v_j + step·φ_jᵀr; the support stands first among them. */
-static void NAME(offer_answers)(const shore_decode_options *o, NAME(row_state) *s, int64_t n) {
-    shore_topk_reset(&s->top, shore_floor(o->constraint));
-    for (int64_t e = 0; e < n; e++) {
-        const double v = (e < s->v.size ? s->v.value[e] : 0.0) + s->step * (double)s->answer[e];
-        shore_topk_push(&s->top, shore_key(o->constraint, v), v, s->asked[e]);
-    }
-}
-
-/* The support offers, and with `with_noted` the noted outputs outside it. */
-static void NAME(offer_known)(const shore_decode_options *o, NAME(row_state) *s, int with_noted) {
-    int64_t n = s->v.size;
-    memcpy(s->asked, s->v.index, sizeof(int64_t) * (size_t)n);
-    if (with_noted)
-        for (int64_t i = 0; i < s->n_noted; i++)
-            if (!NAME(in_support)(s, s->noted[i])) s->asked[n++] = s->noted[i];
-    NAME(dots)(o->phi, s->asked, n, s, s->answer);
-    NAME(offer_answers)(o, s, n);
-}
-
-/* A bound on the error of a computed φ_jᵀr: N·u/(1 - N·u)·‖φ_j‖·‖r‖ for N terms and unit roundoff u, and what is lost
- * of N products that leave the normal range. */
-SHORE_INLINE double NAME(rounding)(const shore_compression *phi, double norm_r) {
-    const double unit = REAL_BITS == 32 ? 0x1p-24 : 0x1p-53, tiny = REAL_BITS == 32 ? 0x1p-149 : 0x1p-1074;
-    const double n = (double)(phi->n_terms + 4), terms = n * unit;
-    return terms < 0.5 ? terms / (1 - terms) * phi->max_norm * norm_r + n * tiny : INFINITY;
-}
-
-/* Whether support and noted outputs decide this iteration. An output that was not noted has, computed at r_noted,
- * g ≤ beta, so by Cauchy-Schwarz its computed g is now at most
- *     beta + ‖φ_j‖ ‖r - r_noted‖ + error(r) + error(r_noted). */
-static int NAME(screen)(const shore_decode_options *o, NAME(row_state) *s) {
-    const shore_compression *phi = o->phi;
-    if (!s->certifying) return 0;
-    const double moved = NAME(distance)(s->r, s->r_noted, phi->n_components);
-    const double error = NAME(rounding)(phi, s->norm_r) + NAME(rounding)(phi, s->norm_r_noted);
-    const double exact = (s->beta + phi->max_norm * moved + error) * s->step, bound = exact + fabs(exact) * 1e-9;
-    NAME(offer_known)(o, s, 1);
-    /* strictly below: at equality an output of lower index would win the tie */
-    return bound < shore_topk_threshold(&s->top);
-}
-
-/* What a coarse pass has found since it was last resolved offers exactly. */
-static void NAME(resolve)(const shore_decode_options *o, NAME(row_state) *s) {
-    const int64_t n = s->v.size, fresh = s->n_noted - s->n_exact;
-    REAL *answer = s->answer + n;
-    NAME(dots)(o->phi, s->noted + s->n_exact, fresh, s, answer);
-    for (int64_t i = 0; i < fresh; i++) s->noted_g[s->n_exact + i] = answer[i];
-    NAME(offer_answers)(o, s, n);
-    for (int64_t i = 0; i < s->n_noted; i++) {
-        const double v = s->step * s->noted_g[i];
-        shore_topk_push(&s->top, shore_key(o->constraint, v), v, s->noted[i]);
-    }
-    const double error = s->error;
-    s->error = 0; /* of what is found so far */
-    NAME(set_limit)(s);
-    NAME(thin)(s, shore_is_absolute(o->constraint));
-    s->n_exact = s->n_noted;
-    s->error = error;
-    NAME(set_limit)(s);
-}
-
-/* Output j, in a coarse pass, with a φ_jᵀr that is within the row's error of g, and g above the limit. Until it
- * offers exactly, the list of best offers takes the least that it may offer. */
-static void NAME(offer_coarse)(const shore_decode_options *o, NAME(row_state) *s, int64_t j, double g) {
-    const shore_constraint *c = o->constraint;
-    const int absolute = shore_is_absolute(c);
-    if (s->failed || NAME(in_support)(s, j) || !shore_permits(&s->permit, j)) return;
-    s->noted[s->n_noted] = j;
-    s->noted_g[s->n_noted++] = g;
-    const double size = absolute ? fabs(g) - s->error : g - s->error;
-    const double v = s->step * (!absolute ? size : size > 0 ? copysign(size, g) : 0);
-    shore_topk_push(&s->top, shore_key(c, v), v, j);
-    if (s->n_noted - s->n_exact == SHORE_RESOLVE) {
-        NAME(resolve)(o, s);
-        const int64_t room = shore_note_capacity(o->sparsity) - SHORE_RESOLVE;
-        if (s->n_noted > room) {
-            s->noting = 0;
-            NAME(resolve)(o, s);
-            s->failed = s->n_noted > room;
-        }
-    }
-    NAME(set_limit)(s);
-}
-
-/* Before a pass: the support has offered, and what to look for is set. */
-static void NAME(begin_pass)(const shore_decode_options *o, NAME(row_state) *s) {
-    NAME(offer_known)(o, s, 0);
-    s->noting = o->screening && s->v.size > 0;
-    s->n_noted = s->n_exact = s->failed = 0;
-    s->error = 0;
-    NAME(set_limit)(s);
-}
-
-/* After any pass: noted are the support, and outside it the outputs with φ_jᵀr above beta, half of what the s-th
- * best offer took. */
-static void NAME(end_pass)(const shore_decode_options *o, NAME(row_state) *s) {
-    s->full_passes++;
-    s->certifying = s->noting;
-    if (!s->certifying) return;
-    s->error = 0;
-    NAME(set_limit)(s);
-    NAME(thin)(s, shore_is_absolute(o->constraint));
-    /* the support did not pass by: whoever leaves it later must be among the noted */
-    for (int64_t e = 0; e < s->v.size; e++) {
-        s->noted[s->n_noted] = s->v.index[e];
-        s->noted_g[s->n_noted++] = INFINITY;
-    }
-    memcpy(s->r_noted, s->r, sizeof(REAL) * (size_t)o->phi->n_components);
-    s->norm_r_noted = s->norm_r;
-}
-
-/* ---------------------------------------------------------------- steps */
-
-static void NAME(restart)(const shore_decode_options *o, NAME(row_state) *s) {
-    s->v.size = s->v_1.size = s->v_2.size = 0;
-    s->n_iter = 0;
-    s->converged = s->certifying = 0;
-    NAME(load_b)(o->phi, s);
-    s->norm_r = s->norm_b;
-}
-
-static void NAME(begin_row)(const shore_decode_options *o, NAME(row_state) *s, int64_t row, const REAL *b,
-                            const shore_support *permit) {
-    s->row = row;
-    s->b = b;
-    s->permit = *permit;
-    s->step = o->step;
-    s->full_passes = s->halvings = 0;
-    s->norm_b = NAME(norm)(b, o->phi->n_components);
-    s->divergence = 10 * s->norm_b;
-    if (o->constraint->kind == SHORE_SIMPLEX) { /* feasible points themselves are that far from a small b */
-        const double reach = 10 * o->phi->max_norm * o->constraint->total;
-        if (reach > s->divergence) s->divergence = reach;
-    }
-    NAME(restart)(o, s);
-}
+/* ---------------------------------------------------------------- sparse vectors */
 
 /* ‖a - b‖₂ of two sparse vectors */
 static double NAME(change)(const NAME(sparse_vector) *a, const NAME(sparse_vector) *b) {
@@ -414,48 +242,69 @@ static double NAME(length)(const NAME(sparse_vector) *a) {
     return sqrt(sum);
 }
 
-/* v⁽ᵗ⁺¹⁾ := Π(offers), r := b - Φv⁽ᵗ⁺¹⁾. Returns 1 when the row is done. */
-static int NAME(take_step)(const shore_decode_options *o, NAME(row_state) *s) {
-    shore_settle(&s->top, o->constraint);
-    const NAME(sparse_vector) oldest = s->v_2;
-    s->v_2 = s->v_1;
-    s->v_1 = s->v;
-    s->v = oldest;
+/* ---------------------------------------------------------------- the life of a row */
+
+static void NAME(restart)(const shore_decode_options *o, NAME(row_state) *s) {
+    s->v.size = s->v_1.size = s->v_2.size = 0;
+    s->n_iter = 0;
+    s->converged = s->certifying = 0;
+    s->momentum = 1;
+    NAME(load_b)(o->phi, s);
+    s->norm_r = s->norm_b;
+}
+
+static void NAME(begin_row)(const shore_decode_options *o, NAME(row_state) *s, int64_t row, const REAL *b,
+                            const shore_support *permit) {
+    s->row = row;
+    s->b = b;
+    s->permit = *permit;
+    s->step = o->step;
+    s->full_passes = s->halvings = s->collecting = 0;
+    s->top.capacity = o->method == SHORE_PGD || o->method == SHORE_CD ? o->sparsity : 1;
+    s->norm_b = NAME(norm)(b, o->phi->n_components);
+    s->divergence = o->method == SHORE_CD ? DBL_MAX : 10 * s->norm_b;
+    if (o->constraint->kind == SHORE_SIMPLEX) { /* feasible points themselves are that far from a small b */
+        const double reach = 10 * o->phi->max_norm * o->constraint->total;
+        if (reach > s->divergence) s->divergence = reach;
+    }
+    NAME(restart)(o, s);
+}
+
+/* After divergence: from 0 with half the step, or if that is `hopeless`, an end without a result. */
+static int NAME(start_again)(const shore_decode_options *o, NAME(row_state) *s, int hopeless) {
+    NAME(restart)(o, s);
+    if (hopeless || s->halvings == SHORE_MAX_HALVINGS) return 1;
+    s->halvings++;
+    s->step *= 0.5;
+    return 0;
+}
+
+/* v := Π(x), the last projection of methods that know nothing of F; r := b - Φv. Returns 1: the row is done.
+ * x may be v itself. */
+static int NAME(conclude)(const shore_decode_options *o, NAME(row_state) *s, const NAME(sparse_vector) *x,
+                          int converged) {
+    const shore_constraint *c = o->constraint;
+    s->top.capacity = o->sparsity;
+    shore_topk_reset(&s->top, shore_floor(c));
+    for (int64_t e = 0; e < x->size; e++) shore_topk_push(&s->top, shore_key(c, x->value[e]), x->value[e], x->index[e]);
+    if (c->kind == SHORE_SIMPLEX) { /* only here a 0 can be among the best */
+        int64_t at = 0, offered = 0;
+        for (int64_t j = 0; j < o->phi->n_outputs && offered < o->sparsity; j++) {
+            if (at < x->size && x->index[at] == j) {
+                at++;
+            } else if (shore_permits(&s->permit, j)) {
+                shore_topk_push(&s->top, 0.0, 0.0, j);
+                offered++;
+            }
+        }
+    }
+    shore_settle(&s->top, c);
     s->v.size = s->top.size;
     for (int64_t e = 0; e < s->top.size; e++) {
         s->v.index[e] = s->top.entries[e].index;
         s->v.value[e] = s->top.entries[e].value;
     }
-    s->n_iter++;
-    NAME(set_residual)(o->phi, s);
-
-    if (SHORE_UNLIKELY(!(s->norm_r <= s->divergence))) { /* also when it is not a number */
-        /* no step helps where φ_jᵀb itself overflows */
-        const int hopeless = s->n_iter == 1 && s->step <= 1 && !(NAME(length)(&s->v) <= DBL_MAX);
-        if (hopeless || s->halvings == SHORE_MAX_HALVINGS) {
-            NAME(restart)(o, s);
-            return 1;
-        }
-        s->halvings++;
-        s->step *= 0.5;
-        NAME(restart)(o, s);
-        return 0;
-    }
-    s->converged = s->n_iter >= 2 && NAME(change)(&s->v, &s->v_2) <= o->tol * (0.01 + NAME(length)(&s->v));
-    if (o->tol > 0 ? s->converged : NAME(equal)(&s->v, &s->v_1)) {
-        if (o->tol <= 0) { /* a fixed point: the steps that are left change nothing */
-            s->n_iter = o->max_iter;
-            s->converged = 1;
-        }
-        return 1;
-    }
-    return s->n_iter >= o->max_iter;
-}
-
-/* Screened steps for as long as the certificate holds. Returns 1 when the row is done, 0 when it needs a pass. */
-static int NAME(run)(const shore_decode_options *o, NAME(row_state) *s) {
-    for (;;) {
-        if (NAME(take_step)(o, s)) return 1;
-        if (!NAME(screen)(o, s)) return 0;
-    }
+    NAME(renew_residual)(o->phi, s);
+    s->converged = converged;
+    return 1;
 }

@@ -1,0 +1,46 @@
+/* Template part of decode_kernel.h: projected gradient descent, Algorithm 2, and correlation decoding, which is its
+ * first step of size 1.
+ *
+ * An iteration has two halves. First the best offers are found (offers.h). Then pgd_step projects, computes the
+ * new residual and decides whether the row is done.
+ */
+
+/* v⁽ᵗ⁺¹⁾ := Π(offers), r := b - Φv⁽ᵗ⁺¹⁾. Returns 1 when the row is done. */
+static int NAME(pgd_step)(const shore_decode_options *o, NAME(row_state) *s) {
+    shore_settle(&s->top, o->constraint);
+    const NAME(sparse_vector) oldest = s->v_2;
+    s->v_2 = s->v_1;
+    s->v_1 = s->v;
+    s->v = oldest;
+    s->v.size = s->top.size;
+    for (int64_t e = 0; e < s->top.size; e++) {
+        s->v.index[e] = s->top.entries[e].index;
+        s->v.value[e] = s->top.entries[e].value;
+    }
+    s->n_iter++;
+    NAME(set_residual)(o->phi, s);
+
+    if (SHORE_UNLIKELY(!(s->norm_r <= s->divergence))) { /* also when it is not a number */
+        /* no step helps where φ_jᵀb itself overflows */
+        const int hopeless = s->n_iter == 1 && s->step <= 1 && !(NAME(length)(&s->v) <= DBL_MAX);
+        return NAME(start_again)(o, s, hopeless || o->method == SHORE_CD);
+    }
+    if (o->method == SHORE_CD) return s->converged = 1;
+    s->converged = s->n_iter >= 2 && NAME(change)(&s->v, &s->v_2) <= o->tol * (0.01 + NAME(length)(&s->v));
+    if (o->tol > 0 ? s->converged : NAME(equal)(&s->v, &s->v_1)) {
+        if (o->tol <= 0) { /* a fixed point: the steps that are left change nothing */
+            s->n_iter = o->max_iter;
+            s->converged = 1;
+        }
+        return 1;
+    }
+    return s->n_iter >= o->max_iter;
+}
+
+/* Screened steps for as long as the certificate holds. Returns 1 when the row is done, 0 when it needs a pass. */
+static int NAME(run_pgd)(const shore_decode_options *o, NAME(row_state) *s) {
+    for (;;) {
+        if (NAME(pgd_step)(o, s)) return 1;
+        if (!NAME(screen)(o, s)) return 0;
+    }
+}

@@ -1,0 +1,90 @@
+/* Template part of decode_kernel.h: orthogonal matching pursuit.
+ *
+ * A pass finds the output whose column has the largest |φ_jᵀr|; it joins the support, the values on the support are
+ * those of least squares, and so on until there are s. The Cholesky factor of Φ_SᵀΦ_S grows by a row with every
+ * output, so a step costs O(|S|·m) beside the pass. All of it is in double.
+ */
+
+/* φ_iᵀφ_j */
+static double NAME(column_product)(const shore_compression *phi, int64_t i, int64_t j) {
+    double sum = 0;
+    if (phi->kind == SHORE_SIGNS) { /* both have one entry in every segment */
+        for (int64_t k = 0; k < phi->nnz; k++) {
+            const int64_t differ = shore_place(phi, i, k) ^ shore_place(phi, j, k);
+            sum += differ == 0 ? 1 : differ == phi->pad ? -1 : 0;
+        }
+        return sum * phi->scale * phi->scale;
+    }
+    const REAL *a = (const REAL *)phi->columns + i * phi->n_components;
+    const REAL *b = (const REAL *)phi->columns + j * phi->n_components;
+    for (int64_t r = 0; r < phi->n_components; r++) sum += (double)a[r] * (double)b[r];
+    return sum;
+}
+
+/* φ_jᵀb */
+static double NAME(column_dot)(const shore_compression *phi, int64_t j, const REAL *b) {
+    double sum = 0;
+    if (phi->kind == SHORE_SIGNS) {
+        for (int64_t k = 0; k < phi->nnz; k++) {
+            int negative;
+            const int64_t row = shore_place_row(phi, shore_place(phi, j, k), &negative);
+            sum += negative ? -(double)b[row] : (double)b[row];
+        }
+        return sum * phi->scale;
+    }
+    const REAL *a = (const REAL *)phi->columns + j * phi->n_components;
+    for (int64_t r = 0; r < phi->n_components; r++) sum += (double)a[r] * (double)b[r];
+    return sum;
+}
+
+/* Adds column j as number n of the chosen. 0 if it depends on the others. */
+static int NAME(add_column)(const shore_compression *phi, NAME(row_state) *s, int64_t j, int64_t n) {
+    NAME(least_squares) *fit = &s->fit;
+    double *row = fit->L + n * (n + 1) / 2;
+    const double square = NAME(column_product)(phi, j, j);
+    double pivot = square, target = NAME(column_dot)(phi, j, s->b);
+    for (int64_t k = 0; k < n; k++) {
+        const double *above = fit->L + k * (k + 1) / 2;
+        double entry = NAME(column_product)(phi, fit->chosen[k], j);
+        for (int64_t l = 0; l < k; l++) entry -= above[l] * row[l];
+        row[k] = entry / above[k];
+        pivot -= row[k] * row[k];
+        target -= row[k] * fit->z[k];
+    }
+    if (!(pivot > 1e-12 * square)) return 0;
+    row[n] = sqrt(pivot);
+    fit->z[n] = target / row[n];
+    fit->chosen[n] = j;
+    return 1;
+}
+
+/* v := the least squares solution on the n chosen columns, sorted by output */
+static void NAME(solve_chosen)(NAME(row_state) *s, int64_t n) {
+    const NAME(least_squares) *fit = &s->fit;
+    for (int64_t k = n - 1; k >= 0; k--) { /* Lᵀx = z */
+        double entry = fit->z[k];
+        for (int64_t l = k + 1; l < n; l++) entry -= fit->L[l * (l + 1) / 2 + k] * fit->x[l];
+        fit->x[k] = entry / fit->L[k * (k + 1) / 2 + k];
+    }
+    for (int64_t k = 0; k < n; k++) s->top.entries[k] = (shore_entry){0, fit->x[k], fit->chosen[k]};
+    shore_entries_sort(s->top.entries, n, shore_by_index);
+    s->v.size = n;
+    for (int64_t k = 0; k < n; k++) {
+        s->v.index[k] = s->top.entries[k].index;
+        s->v.value[k] = s->top.entries[k].value;
+    }
+}
+
+/* The output that the pass found joins the support. Returns 1 when the row is done. */
+static int NAME(run_omp)(const shore_decode_options *o, NAME(row_state) *s) {
+    const int64_t n = s->v.size, most = o->sparsity < o->phi->n_components ? o->sparsity : o->phi->n_components;
+    const double best = s->top.size ? s->top.entries[0].key : 0;
+    if (!(best <= DBL_MAX)) return NAME(start_again)(o, s, 1);
+    /* what is left of b is its rounding, or nothing that the row may use explains it */
+    if (!(best > NAME(rounding)(o->phi, s->norm_b)) || !NAME(add_column)(o->phi, s, s->top.entries[0].index, n))
+        return NAME(conclude)(o, s, &s->v, 1);
+    NAME(solve_chosen)(s, n + 1);
+    NAME(renew_residual)(o->phi, s);
+    s->n_iter++;
+    return n + 1 == most ? NAME(conclude)(o, s, &s->v, 1) : 0;
+}

@@ -1,0 +1,227 @@
+"""The decoders beside projected gradient descent: correlation decoding, matching pursuit and FISTA."""
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from test_decoders import CONSTRAINTS, KINDS, assert_same, constraints, decode_with, dtypes, kinds, make_b, make_phi
+
+import shore
+
+BASELINES = ["cd", "omp", "fista"]
+baselines = pytest.mark.parametrize("method", BASELINES)
+
+
+def decode_slowly(method, B, Phi, sparsity, *, permitted=None, **options):
+    """Results and numbers of steps by tests/reference.py."""
+    permitted = np.broadcast_to(True if permitted is None else permitted, (len(B), Phi.shape[1]))
+    if method == "cd":
+        rows = [
+            (reference.correlate_row(b, Phi, sparsity, permitted=p, **options), 1)
+            for b, p in zip(B, permitted, strict=True)
+        ]
+    else:
+        one = reference.pursue_row if method == "omp" else reference.shrink_row
+        rows = [one(b, Phi, sparsity, permitted=p, **options) for b, p in zip(B, permitted, strict=True)]
+    return np.array([v for v, _ in rows]), np.array([t for _, t in rows])
+
+
+# ---------------------------------------------------------------- against the float64 reference
+
+
+@kinds
+@constraints
+@dtypes
+@baselines
+def test_equals_reference(method, kind, constraint, dtype):
+    phi = make_phi(kind, 60, 500, dtype)
+    phi._squared_norm = np.linalg.norm(phi.toarray().astype(np.float64), 2) ** 2  # which is found to a percent only
+    B = make_b(phi, 60, 3, constraint=constraint)
+    found, info = shore.decode(B, phi, 3, method=method, constraint=constraint, return_info=True)
+    expected, n_iter = decode_slowly(method, B, phi.toarray(), 3, constraint=constraint)
+    reference.assert_canonical(found, (60, 500), 3, dtype)
+    same = (info.n_iter == n_iter) & ((found.toarray() != 0) == (expected != 0)).all(axis=1)
+    assert same.mean() >= (0.98 if dtype is np.float64 else 0.9)
+    tolerance = 1e-9 if dtype is np.float64 else 1e-3
+    np.testing.assert_allclose(found.toarray()[same], expected[same], rtol=tolerance, atol=tolerance)
+    residual = np.linalg.norm(found.toarray() @ phi.toarray().T.astype(np.float64) - B, axis=1)
+    np.testing.assert_allclose(info.residual, residual, rtol=1e-4 if dtype is np.float32 else 1e-10, atol=1e-5)
+    np.testing.assert_allclose(info.step, {"cd": 1.0, "omp": np.nan, "fista": 0.9}[method])
+
+
+@baselines
+@kinds
+def test_allowed_and_denied(method, kind):
+    phi = make_phi(kind, 60, 300)
+    B = make_b(phi, 40, 3, noise=0.2, constraint="real")
+    rng = np.random.default_rng(1)
+    few, rows = rng.random(300) < 0.1, rng.random((40, 300)) < 0.2
+    for options, permitted in (
+        ({"allowed": few}, few),
+        ({"denied": few}, ~few),
+        ({"allowed": sparse.csr_array(rows)}, rows),
+        ({"denied": sparse.csr_array(rows)}, ~rows),
+    ):
+        found = shore.decode(B, phi, 3, method=method, **options)
+        expected, _ = decode_slowly(method, B, phi.toarray(), 3, permitted=permitted)
+        assert not (found.toarray() != 0)[~np.broadcast_to(permitted, (40, 300))].any()
+        same = ((found.toarray() != 0) == (expected != 0)).all(axis=1)
+        assert same.mean() >= 0.95
+        np.testing.assert_allclose(found.toarray()[same], expected[same], rtol=0.02, atol=0.02)
+    nothing = shore.decode(B, phi, 3, method=method, allowed=np.zeros(300, dtype=bool))
+    assert nothing.nnz == 0
+
+
+@pytest.mark.parametrize("sparsity", [1, 10, 33, 60, 200])
+@pytest.mark.parametrize("kind", ["gaussian", "sparse_sign"])
+@pytest.mark.parametrize("method", ["cd", "omp"])
+def test_other_sparsities(method, kind, sparsity):
+    phi = make_phi(kind, 50, 120)
+    B = make_b(phi, 12, min(sparsity, 20), noise=0.05)
+    found, info = shore.decode(B, phi, sparsity, method=method, return_info=True)
+    expected, n_iter = decode_slowly(method, B, phi.toarray(), min(sparsity, 120))
+    if method == "omp" and sparsity >= 50:  # as many as rows: no residual is left, and no digits of the values
+        assert np.all(info.n_iter <= 50)
+        assert np.all(info.residual < 1e-8 * np.linalg.norm(B, axis=1))
+        return
+    np.testing.assert_array_equal(info.n_iter, n_iter)
+    reference.assert_same_rows(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_correlation_decoding_is_the_projection_of_the_correlations():
+    for kind in KINDS:
+        phi = make_phi(kind, 60, 500, np.float64)
+        B = make_b(phi, 50, 3, noise=1.0)
+        for constraint in CONSTRAINTS:
+            found = shore.decode(B, phi, 3, method="cd", constraint=constraint)
+            expected = shore.project(phi.correlate(B), 3, constraint)
+            reference.assert_same_rows(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_fista_solves_the_lasso():
+    """The optimality conditions: Φᵀ(b - Φx) is the weight times the sign where x is not 0, and within it elsewhere."""
+    phi = make_phi("gaussian", 40, 100)
+    B = make_b(phi, 20, 3, constraint="real")
+    x = shore.decode(B, phi, 100, method="fista", l1=0.2, max_iter=5000, tol=0).toarray()
+    gradient = phi.correlate(B - phi.compress(x))
+    weight = 0.2 * np.abs(phi.correlate(B)).max(axis=1, keepdims=True)
+    assert np.all(np.abs(gradient) <= weight * (1 + 1e-6))
+    np.testing.assert_allclose(gradient[x != 0], (weight * np.sign(x))[x != 0], rtol=1e-5)
+    assert shore.decode(B, phi, 5, method="fista", l1=1.0).nnz == 0
+
+
+def test_omp_equals_scikit_learn():
+    """Supports on 200 random problems, and the values."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    no_equal_columns = ["gaussian", "sparse_sign", "sparse_sign_5", "matrix"]  # ties are broken otherwise there
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        m, K, s = int(rng.integers(20, 80)), int(rng.integers(100, 400)), int(rng.integers(1, 8))
+        phi = make_phi(no_equal_columns[seed % 4], m, K, seed=seed)
+        B = make_b(phi, 1, s, noise=rng.choice([0.01, 0.1, 1.0]), seed=seed, constraint="real")
+        expected = linear_model.orthogonal_mp(phi.toarray(), B[0], n_nonzero_coefs=s)
+        found = shore.decode(B, phi, s, method="omp")
+        np.testing.assert_array_equal(found.indices, np.flatnonzero(expected))
+        np.testing.assert_allclose(found.data, expected[expected != 0], rtol=1e-8)
+
+
+# ---------------------------------------------------------------- the same bits, whatever the path
+
+
+@baselines
+@kinds
+@dtypes
+def test_bits_do_not_depend_on_threads_batches_or_order(method, kind, dtype):
+    phi = make_phi(kind, 80, 700, dtype)
+    B = make_b(phi, 300, 4, noise=0.5)
+    options = {"method": method, "constraint": "nonneg", "max_iter": 20}
+    whole = shore.decode(B, phi, 4, n_threads=1, return_info=True, **options)
+    for n_threads in (2, 5):
+        assert_same(shore.decode(B, phi, 4, n_threads=n_threads, return_info=True, **options), whole)
+    parts = [shore.decode(B[i : i + 7], phi, 4, n_threads=2, **options) for i in range(0, 70, 7)]
+    reference.assert_same_bits(sparse.csr_array(sparse.vstack(parts)), whole[0][:70])
+    order = np.random.default_rng(0).permutation(300)
+    permuted = shore.decode(B[order], phi, 4, n_threads=2, **options)
+    reference.assert_same_bits(permuted, sparse.csr_array(whole[0][order]))
+
+
+@given(st.data())
+def test_every_path_gives_the_same_bits(data):
+    """Rows in blocks and one by one, coarse and exact passes, on problems made to break them."""
+    seed = data.draw(st.integers(0, 10**6))
+    rng = np.random.default_rng(seed)
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    kind = data.draw(st.sampled_from([*KINDS, "duplicates", "constant", "ties"]))
+    method = data.draw(st.sampled_from(BASELINES))
+    sparsity = data.draw(st.sampled_from([1, 2, 3, 5, 40]))
+    m, K = data.draw(st.sampled_from([(1, 5), (3, 40), (20, 200), (40, 1500), (150, 100)]))
+    if kind == "duplicates":  # pairs of equal columns: ties in every pass
+        half = rng.normal(size=(m, -(-K // 2))) / np.sqrt(m)
+        phi = shore.MatrixCompression(np.concatenate([half, half], axis=1).astype(dtype))
+    elif kind == "constant":  # nothing but ties
+        phi = shore.MatrixCompression(np.full((m, K), 1 / np.sqrt(m), dtype=dtype))
+    elif kind == "ties":  # near-ties: columns that differ in the last bits
+        column = rng.normal(size=(m, 1)) / np.sqrt(m)
+        phi = shore.MatrixCompression((column * (1 + 1e-7 * rng.normal(size=(1, K)))).astype(dtype))
+    else:
+        phi = make_phi(kind, m, K, dtype, seed)
+    B = make_b(phi, 40, sparsity, noise=data.draw(st.sampled_from([0.0, 0.1, 10.0])), seed=seed)
+    B[0] = 0
+    B[1] = np.round(B[1])
+    options = {"method": method, "constraint": data.draw(st.sampled_from(CONSTRAINTS)), "max_iter": 12}
+    plain = decode_with(B, phi, sparsity, max_rows=1, n_threads=1, **options)
+    for max_rows in (0, 5):
+        assert_same(decode_with(B, phi, sparsity, max_rows=max_rows, **options), plain)
+
+
+# ---------------------------------------------------------------- strange numbers
+
+
+@baselines
+@kinds
+@dtypes
+@constraints
+def test_no_result_holds_nan_or_infinity(method, kind, dtype, constraint):
+    phi = make_phi(kind, 30, 200, dtype)
+    B = np.random.default_rng(0).normal(size=(12, 30))
+    B[0] = 0
+    big, small = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
+    B[1:6] *= [[big / 8], [big / 1e3], [1e30], [1e-30], [1e-20]]
+    B[6:8] = [[big], [-big]]
+    B[8:10] = [[small], [-small]]
+    B = B.astype(dtype)
+    for max_rows in (0, 1):
+        found, _ = decode_with(B, phi, 3, max_rows=max_rows, method=method, constraint=constraint, check_input=False)
+        reference.assert_canonical(found, (12, 200), 3, dtype)
+    if constraint in ("real", "nonneg"):
+        assert found[[0]].nnz == 0
+
+
+def test_fista_that_diverges_starts_again_with_half_the_step():
+    phi = make_phi("gaussian", 40, 400)
+    B = make_b(phi, 30, 4)
+    _, info = shore.decode(B, phi, 4, method="fista", step=40.0, max_iter=200, return_info=True)
+    assert np.all(info.step < 40)
+    np.testing.assert_array_equal(np.log2(40 / info.step) % 1, 0)
+    assert np.all(info.residual <= 10 * np.linalg.norm(B, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("l1", "error", "words"),
+    [(-0.1, ValueError, "l1 must be a non-negative number, got -0.1"), ("x", TypeError, "l1 must be")],
+    ids=str,
+)
+def test_bad_arguments(l1, error, words):
+    with pytest.raises(error, match=words):
+        shore.decode(np.ones((2, 6)), shore.SparseSignCompression(6, 9), 2, method="fista", l1=l1)
+
+
+def test_squared_norm():
+    for kind in KINDS:
+        phi = make_phi(kind, 50, 300, np.float32)
+        assert phi.squared_norm() == pytest.approx(np.linalg.norm(phi.toarray(), 2) ** 2, rel=0.02)
+    assert shore.GaussianCompression(1, 7).squared_norm() == pytest.approx(
+        np.linalg.norm(shore.GaussianCompression(1, 7).toarray()) ** 2
+    )
