@@ -2,16 +2,20 @@
 
 from shore.theory.bounds import components_for, contraction, delta_for, iterations_for, step_range
 from shore.theory.moments import Moments, SampleSizes, sample_sizes
+from shore.theory.reporting import Report, Statement, report
 from shore.theory.rip import RipEstimate, rip_estimate
 
 __all__ = [
     "Moments",
+    "Report",
     "RipEstimate",
     "SampleSizes",
+    "Statement",
     "components_for",
     "contraction",
     "delta_for",
     "iterations_for",
+    "report",
     "rip_estimate",
     "sample_sizes",
     "step_range",
