@@ -53,7 +53,7 @@ def test_bad_arguments(options, words):
 
 def test_same_seed_same_problem_in_any_blocks(monkeypatch):
     first = make_synthetic(20, 6, 30)
-    monkeypatch.setattr("shore.datasets._BLOCK_BYTES", 7 * 30 * 4)
+    monkeypatch.setattr("shore.datasets.synthetic._BLOCK_BYTES", 7 * 30 * 4)
     second = make_synthetic(20, 6, 30)
     np.testing.assert_array_equal(first.X, second.X)
     assert first.Y.nnz == second.Y.nnz
