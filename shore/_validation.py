@@ -12,9 +12,7 @@ from scipy import sparse
 
 __all__ = [
     "canonical_csr",
-    "check_alpha",
-    "check_finite_rows",
-    "check_outputs",
+    "check_number",
     "check_positive",
     "check_rows",
     "check_seed",
@@ -77,19 +75,11 @@ def check_positive(value: Any, name: str, most: int | None = None) -> int:
     return number if most is None else min(number, most)
 
 
-def check_alpha(alpha: Any) -> None:
-    """A penalty, or 'auto'."""
-    if alpha != "auto":
-        if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
-            raise TypeError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
-        if not 0 <= float(alpha) < np.inf:
-            raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
-
-
-def check_share(value: Any, name: str) -> None:
-    """A number between 0 and 1, neither of them."""
-    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+def check_number(value: Any, name: str) -> float:
+    """A real number; NaN and infinity are the caller's to judge."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
+    return float(value)
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:

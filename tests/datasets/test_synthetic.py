@@ -20,10 +20,12 @@ def test_without_noise_outputs_are_the_projected_scores():
 
 def test_inputs_have_the_paper_s_moments():
     d = 4
-    X = make_synthetic(200_000, d, 2, seed=3, dtype=np.float64).X
+    problem = make_synthetic(200_000, d, 2, seed=3, dtype=np.float64)
+    X = problem.X
     rng = np.random.default_rng(3)
     mean = np.abs(rng.standard_normal(d))
     A = rng.standard_normal((d, d))
+    np.testing.assert_array_equal(problem.mean, mean)
     np.testing.assert_allclose(X.mean(axis=0), mean, atol=0.02)
     np.testing.assert_allclose(np.cov(X.T), A.T @ A / d + np.eye(d) / 2, atol=0.04)
 
@@ -42,19 +44,44 @@ def test_noise_follows_the_signal_to_noise_ratio():
         ({"n_features": 0}, "n_features"),
         ({"sparsity": -4}, "sparsity"),
         ({"snr_db": np.nan}, "snr_db"),
+        ({"snr_db": -np.inf}, "snr_db"),
+        ({"snr_db": -1e6}, "snr_db"),
+        ({"snr_db": "loud"}, "snr_db must be a number, got 'loud' of type str"),
+        ({"snr_db": None}, "snr_db must be a number"),
         ({"dtype": np.int64}, "dtype"),
+        ({"n_threads": 0}, "n_threads"),
     ],
     ids=str,
 )
 def test_bad_arguments(options, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         make_synthetic(**{"n_samples": 5, "n_features": 3, "n_outputs": 4, **options})
 
 
-def test_same_seed_same_problem_in_any_blocks(monkeypatch):
-    first = make_synthetic(20, 6, 30)
-    monkeypatch.setattr("shore.datasets.synthetic._BLOCK_BYTES", 7 * 30 * 4)
-    second = make_synthetic(20, 6, 30)
-    np.testing.assert_array_equal(first.X, second.X)
-    assert first.Y.nnz == second.Y.nnz
+def test_same_seed_same_problem_in_any_blocks_on_any_threads(monkeypatch):
+    first = make_synthetic(20, 6, 30, dtype=np.float64)
+    for size in (7 * 30 * 8, 3 * 6 * 8, 1):  # blocks of outputs, of inputs too, of one row
+        monkeypatch.setattr("shore.datasets.synthetic._BLOCK_BYTES", size)
+        second = make_synthetic(20, 6, 30, dtype=np.float64, n_threads=1)
+        np.testing.assert_allclose(second.X, first.X, rtol=1e-12)  # a BLAS may round blocks of other sizes otherwise
+        np.testing.assert_array_equal(second.Z, first.Z)
+        np.testing.assert_array_equal(second.Y.indices, first.Y.indices)
+        np.testing.assert_allclose(second.Y.data, first.Y.data, rtol=1e-12)
     assert make_synthetic(0, 6, 30).Y.shape == (0, 30)
+
+
+def test_the_draws_are_those_of_whole_matrices():
+    problem = make_synthetic(20, 6, 30, seed=5, dtype=np.float64)
+    rng = np.random.default_rng(5)
+    mean, A = np.abs(rng.standard_normal(6)), rng.standard_normal((6, 6))
+    X = mean + rng.standard_normal((20, 6)) @ A / np.sqrt(6)
+    X += np.sqrt(0.5) * rng.standard_normal((20, 6))
+    np.testing.assert_allclose(problem.X, X, rtol=1e-12)
+    np.testing.assert_array_equal(problem.Z, rng.standard_normal((30, 6)))
+
+
+def test_progress_is_shown_when_asked_for(capsys):
+    make_synthetic(20, 6, 30)
+    assert capsys.readouterr() == ("", "")
+    make_synthetic(20, 6, 30, verbose=1)
+    assert "make_synthetic: outputs" in capsys.readouterr().err
