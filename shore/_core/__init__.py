@@ -23,6 +23,9 @@
     shore.solvers ──► linear.pyx            X P for CSR and dense rows, Gram matrices, conjugate gradients
                         └─► linear_kernel.h        SIMD across the columns of P; one block of columns a thread
 
+    shore.datasets ─► xmc.pyx               text of the Extreme Classification Repository to CSR rows, and back
+                        └─► xmc.h                  one line: labels, features, exact decimals
+
     feasible.pyx    F and allowed / denied as the kernels read them; built by shore.constraints
     threads.py      how many threads a call runs on; the only place that decides it
     runtime.pyx     the SIMD level in use, and how the modules were compiled

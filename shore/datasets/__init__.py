@@ -1,5 +1,6 @@
-"""Data: the paper's synthetic problems."""
+"""Data: the paper's synthetic problems, and files of the Extreme Classification Repository."""
 
 from shore.datasets.synthetic import SyntheticProblem, make_synthetic
+from shore.datasets.xmc import load_xmc, save_xmc
 
-__all__ = ["SyntheticProblem", "make_synthetic"]
+__all__ = ["SyntheticProblem", "load_xmc", "make_synthetic", "save_xmc"]
