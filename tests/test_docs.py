@@ -1,0 +1,27 @@
+"""The code in docs/ runs as it is, and prints what is said below it."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+BLOCKS = [
+    pytest.param(code, expected, id=f"{path.name}-{number}")
+    for path in sorted(DOCS.glob("*.md"))
+    for number, (code, expected) in enumerate(
+        re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    )
+]
+
+
+@pytest.mark.parametrize(("code", "expected"), BLOCKS)
+def test_code_prints_what_is_said(code, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "docs", "exec"), {})
+    if expected:
+        assert printed.getvalue() == expected
