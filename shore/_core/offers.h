@@ -106,6 +106,13 @@ SHORE_INLINE double NAME(rounding)(const shore_compression *phi, double norm_r) 
     return terms < 0.5 ? terms / (1 - terms) * phi->max_norm * norm_r + n * tiny : INFINITY;
 }
 
+/* Notes cost more than the pass itself where many outputs are near the best. After two in a row that certified nothing,
+ * the next pass goes without, then the next two, and so on. */
+static void NAME(judge_notes)(NAME(row_state) *s, int certified) {
+    s->in_vain = certified ? 0 : s->in_vain + 1;
+    s->without = s->in_vain < 2 ? 0 : s->in_vain < 8 ? (int64_t)1 << (s->in_vain - 2) : 64;
+}
+
 /* Whether support and noted outputs decide this iteration. An output that was not noted has, computed at r_noted,
  * g ≤ beta, so by Cauchy-Schwarz its computed g is now at most
  *     beta + ‖φ_j‖ ‖r - r_noted‖ + error(r) + error(r_noted). */
@@ -117,7 +124,10 @@ static int NAME(screen)(const shore_decode_options *o, NAME(row_state) *s) {
     const double exact = (s->beta + phi->max_norm * moved + error) * s->step, bound = exact + fabs(exact) * 1e-9;
     NAME(offer_known)(o, s, 1);
     /* strictly below: at equality an output of lower index would win the tie */
-    return bound < shore_topk_threshold(&s->top);
+    const int certified = bound < shore_topk_threshold(&s->top);
+    if (s->fresh) NAME(judge_notes)(s, certified);
+    s->fresh = 0;
+    return certified;
 }
 
 /* What a coarse pass has found since it was last resolved offers exactly. */
@@ -168,7 +178,7 @@ static void NAME(offer_coarse)(const shore_decode_options *o, NAME(row_state) *s
 /* Before a pass: the support has offered, and what to look for is set. */
 static void NAME(begin_pass)(const shore_decode_options *o, NAME(row_state) *s) {
     NAME(offer_known)(o, s, 0);
-    s->noting = o->screening && NAME(n_offering)(o, s) > 0;
+    s->noting = s->tried = o->screening && NAME(n_offering)(o, s) > 0 && !s->without;
     s->n_noted = s->n_exact = s->failed = 0;
     s->error = 0;
     NAME(set_limit)(s);
@@ -178,7 +188,9 @@ static void NAME(begin_pass)(const shore_decode_options *o, NAME(row_state) *s) 
  * best offer took. */
 static void NAME(end_pass)(const shore_decode_options *o, NAME(row_state) *s) {
     s->full_passes++;
-    s->certifying = s->noting;
+    s->without -= s->without > 0;
+    if (s->tried && !s->noting) NAME(judge_notes)(s, 0);
+    s->certifying = s->fresh = s->noting;
     if (!s->certifying) return;
     s->error = 0;
     NAME(set_limit)(s);

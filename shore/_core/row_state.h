@@ -36,6 +36,8 @@ typedef struct {
     double beta, limit; /* in a pass: a number φ_jᵀr that is not above the limit (in size) is of no interest */
     double error;       /* of the numbers of a coarse pass */
     int noting, certifying, failed;
+    int tried, fresh;         /* this pass began to note; its notes have not been asked yet */
+    int64_t in_vain, without; /* notes in a row that certified nothing; passes to go without them after that */
     int collecting; /* fista: a pass finds all outputs above beta, not the best */
     double step, norm_b, norm_r, norm_r_noted, divergence;
     int64_t n_iter, full_passes, halvings;
@@ -248,6 +250,7 @@ static void NAME(restart)(const shore_decode_options *o, NAME(row_state) *s) {
     s->v.size = s->v_1.size = s->v_2.size = 0;
     s->n_iter = 0;
     s->converged = s->certifying = 0;
+    s->in_vain = s->without = 0;
     s->momentum = 1;
     NAME(load_b)(o->phi, s);
     s->norm_r = s->norm_b;
