@@ -119,7 +119,7 @@ class Compression(ABC):
 
             def apply(u: npt.NDArray[Any]) -> npt.NDArray[Any]:  # ΦΦᵀu
                 correlations = self.correlate(u.reshape(1, m), n_threads=1)
-                return self.compress(correlations, n_threads=1)[0].astype(np.float64)
+                return np.asarray(self.compress(correlations, n_threads=1)[0], dtype=np.float64)
 
             if m == 1:
                 self._squared_norm = float(apply(np.ones(1))[0])

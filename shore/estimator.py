@@ -79,8 +79,9 @@ class ShoreRegressor(Parameters):
         `solver_` says which one 'auto' picked.
     solver_tol : float, default 1e-3
         'cg' stops when every column's residual is at most this share of its start.
-    decoder : {'pgd'}, default 'pgd'
-    step, max_iter, tol
+    decoder : {'pgd', 'cd', 'omp', 'fista'}, default 'pgd'
+        The method of stage 2.
+    step, max_iter, tol, l1
         Of the decoder; see `shore.decode`.
     dtype : float32 or float64, default float32
     random_state : int, default 0
@@ -137,6 +138,7 @@ class ShoreRegressor(Parameters):
         step: float = 0.9,
         max_iter: int = 60,
         tol: float = 1e-3,
+        l1: float = 0.1,
         dtype: npt.DTypeLike = np.float32,
         random_state: int = 0,
         n_threads: int | None = None,
@@ -154,6 +156,7 @@ class ShoreRegressor(Parameters):
         self.step = step
         self.max_iter = max_iter
         self.tol = tol
+        self.l1 = l1
         self.dtype = dtype
         self.random_state = random_state
         self.n_threads = n_threads
@@ -165,7 +168,7 @@ class ShoreRegressor(Parameters):
         """Everything that can be checked before data is there; returns the dtype."""
         check_positive(self.sparsity, "sparsity")
         dtype = float_dtype(self.dtype)
-        check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, 0.1, self.constraint, dtype)
+        check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.constraint, dtype)
         check_seed(self.random_state, "random_state")
         check_alpha(self.alpha)
         if self.solver not in solvers.SOLVERS:
@@ -492,7 +495,7 @@ class ShoreRegressor(Parameters):
             return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
         found, info = decode(
             B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
-            max_iter=self.max_iter, tol=self.tol, n_threads=n_threads, return_info=True, **limits,
+            max_iter=self.max_iter, tol=self.tol, l1=self.l1, n_threads=n_threads, return_info=True, **limits,
         )  # fmt: skip
         return found, info
 
@@ -541,14 +544,33 @@ class ShoreRegressor(Parameters):
             raise ValueError("return_info needs a compression: the uncompressed model does not iterate")
         results: list[Any] = []
         for here in self._blocks(rows):
-            B = solvers.times(rows[here], W, threads)
-            B += intercept
+            B = _compressed(rows[here], W, intercept, threads)
             limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
             results.append(self._decode(B, self.compression_, s, threads, **limits))
         found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), W.dtype)
         if not return_info:
             return found
         return found, join_infos([info for _, info in results])
+
+    def predict_compressed(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """Wx + intercept for every row: what the decoder is given.
+
+        Parameters
+        ----------
+        X : array-like or SciPy sparse matrix of shape (n, d)
+        n_threads : int, optional
+            None for the model's.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Of the uncompressed model (n, K): mind its size.
+        """
+        self._require_fitted()
+        W, intercept = self._weights()
+        rows = self._check_inputs(X, W.dtype)
+        self._check_widths(rows)
+        return _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
 
     def score(self, X: Any, Y: Any) -> float:
         """Precision at s of the predictions, `shore.metrics.precision_at_k`."""
@@ -574,6 +596,12 @@ class ShoreRegressor(Parameters):
         rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
         self._check_widths(rows)
         return explain(rows, self.predict(rows), W, intercept, self.compression_, top)
+
+
+def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
+    B = solvers.times(rows, W, n_threads)
+    B += intercept
+    return B
 
 
 def _row_sliceable(which: Any) -> Any:

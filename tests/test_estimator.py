@@ -176,6 +176,17 @@ def test_predict_options():
         fitted(compression=None).predict(X, return_info=True)
 
 
+@pytest.mark.parametrize("decoder", ["pgd", "cd", "omp", "fista"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_predictions_are_decoded_scores(decoder, fit_intercept):
+    model = fitted(decoder=decoder, l1=0.2, fit_intercept=fit_intercept)
+    B = model.predict_compressed(X)
+    np.testing.assert_allclose(B, X @ model.coef_.T + model.intercept_, rtol=1e-3, atol=1e-3)
+    expected = shore.decode(B, model.compression_, 3, method=decoder, constraint="nonneg", l1=0.2)
+    reference.assert_same_bits(model.predict(X), expected)
+    np.testing.assert_array_equal(model.predict_compressed(sparse.csr_array(X)[:5], n_threads=1).shape, (5, 64))
+
+
 def test_score_is_precision_at_s():
     model = fitted()
     assert model.score(X, Y) == shore.metrics.precision_at_k(Y, model.predict(X), 3)
@@ -220,6 +231,7 @@ def test_explanations_sum_to_the_correlation_score(options):
         ({"sparsity": -2}, ValueError, "sparsity must be a positive integer"),
         ({"dtype": np.int32}, ValueError, "dtype must be float32 or float64"),
         ({"decoder": "guess"}, ValueError, "decoder"),
+        ({"l1": -1}, ValueError, "l1"),
         ({"n_threads": 0}, ValueError, "n_threads"),
         ({"random_state": -1}, ValueError, "random_state must be from 0"),
         ({"random_state": None}, TypeError, "random_state must be an integer"),
