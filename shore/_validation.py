@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from typing import Any
@@ -12,7 +13,10 @@ from scipy import sparse
 
 __all__ = [
     "canonical_csr",
+    "check_alpha",
+    "check_finite_rows",
     "check_number",
+    "check_outputs",
     "check_positive",
     "check_rows",
     "check_seed",
@@ -53,6 +57,21 @@ def float_dtype(dtype: Any) -> np.dtype[Any]:
     raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
 
 
+def check_number(
+    value: Any, name: str, accepted: str, low: float = 0.0, high: float = math.inf, *, closed: bool = False
+) -> float:
+    """A number between `low` and `high`; `closed` lets `low` itself in."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be {accepted}, got {value!r} of type {type(value).__name__}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (low < number < high or (closed and number == low)):
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    return number
+
+
 def check_seed(seed: Any, name: str) -> int:
     """An integer of 64 bits."""
     try:
@@ -75,11 +94,19 @@ def check_positive(value: Any, name: str, most: int | None = None) -> int:
     return number if most is None else min(number, most)
 
 
-def check_number(value: Any, name: str) -> float:
-    """A real number; NaN and infinity are the caller's to judge."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
-    return float(value)
+def check_alpha(alpha: Any) -> None:
+    """A penalty, or 'auto'."""
+    if alpha != "auto":
+        if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
+            raise TypeError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+        if not 0 <= float(alpha) < np.inf:
+            raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+
+
+def check_share(value: Any, name: str) -> None:
+    """A number between 0 and 1, neither of them."""
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:

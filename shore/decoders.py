@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from shore._core import decode as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_positive, check_rows, is_sparse
+from shore._validation import check_number, check_positive, check_rows, is_sparse
 from shore.compression import Compression
 from shore.constraints import Constraint, feasible_set
 from shore.projection import csr_from_slots
@@ -61,18 +60,6 @@ def join_infos(infos: list[DecodeInfo]) -> DecodeInfo:
     )
 
 
-def _check_number(value: Any, name: str, accepted: str, low: float, *, inclusive: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {accepted}, got {value!r} of type {type(value).__name__}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number) or number < low or (number == low and not inclusive):
-        raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    return number
-
-
 @dataclass(frozen=True)
 class _Options:
     """The options of a decoder that do not depend on data, as the engine takes them."""
@@ -96,10 +83,10 @@ def check_decoding(
     feasible_set(constraint, None, None, (0, 1), dtype)
     return _Options(
         method,
-        _check_number(step, "step", "a positive number", 0, inclusive=False),
+        check_number(step, "step", "a positive number"),
         check_positive(max_iter, "max_iter", 1 << 62),
-        _check_number(tol, "tol", "a non-negative number", 0, inclusive=True),
-        _check_number(l1, "l1", "a non-negative number", 0, inclusive=True),
+        check_number(tol, "tol", "a non-negative number", closed=True),
+        check_number(l1, "l1", "a non-negative number", closed=True),
     )
 
 

@@ -177,9 +177,7 @@ def load_dataset(
     ('tiny', (3, 2), (1, 3))
     """
     kind = float_dtype(dtype)
-    share = check_number(test_share, "test_share")
-    if not 0 < share < 1:
-        raise ValueError(f"test_share must be above 0 and below 1, got {test_share!r}")
+    share = check_number(test_share, "test_share", "a number between 0 and 1", 0, 1)
     check_seed(seed, "seed")
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a str or os.PathLike, got {path!r} of type {type(path).__name__}")

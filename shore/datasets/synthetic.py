@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,10 +48,11 @@ class SyntheticProblem:
 
 def _noise_level(snr_db: Any) -> float:
     """1/SNR, of decibels."""
-    decibels = check_number(snr_db, "snr_db")
-    if not decibels >= -300:  # neither NaN, nor noise that overflows
-        raise ValueError(f"snr_db must be a number of at least -300, or infinity for no noise, got {snr_db!r}")
-    return float(10 ** (-decibels / 20))
+    if snr_db == math.inf:
+        return 0.0
+    # below -300 the noise would overflow
+    accepted = "a number of at least -300, or infinity for no noise"
+    return float(10 ** (-check_number(snr_db, "snr_db", accepted, -300, closed=True) / 20))
 
 
 def _blocks(label: str, n_rows: int, row_bytes: int, show: bool) -> Iterator[slice]:

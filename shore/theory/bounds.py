@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
-from shore._validation import check_positive
+from shore._validation import check_number, check_positive
 
-__all__ = ["check_number", "components_for", "contraction", "delta_for", "iterations_for", "log_binomial", "step_range"]
+__all__ = ["components_for", "contraction", "delta_for", "iterations_for", "log_binomial", "step_range"]
 
 # Rows of Φ per s·ln(K/s). Then decoding finds all outputs with noise at 10 dB, and 93 to 100 % of them with noise as
 # strong as the signal (measured in docs/recovery.md).
 _ROWS_PER_NAT = 10.0
 
 _FORMS = ("rip", "jl")
-
-
-def check_number(value: Any, name: str, accepted: str, low: float, high: float, *, closed: bool = False) -> float:
-    """A number between `low` and `high`; `closed` lets `low` itself in."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {accepted}, got {value!r} of type {type(value).__name__}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not (low < number < high or (closed and number == low)):
-        raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    return number
 
 
 def log_binomial(n: int, k: int) -> float:

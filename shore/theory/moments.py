@@ -12,10 +12,9 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
-from shore._validation import is_sparse
+from shore._validation import check_number, is_sparse
 from shore.compression import Compression
 from shore.theory._data import Array, blocks, check_compression, check_pair, columns_of
-from shore.theory.bounds import check_number
 
 __all__ = ["Moments", "SampleSizes", "sample_sizes"]
 

@@ -12,11 +12,12 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
+from shore._validation import check_number
 from shore.compression import Compression, GaussianCompression
 from shore.decoders import decode
 from shore.projection import project
 from shore.theory._data import Array, blocks, check_pair, row_norms2
-from shore.theory.bounds import check_number, contraction, delta_for
+from shore.theory.bounds import contraction, delta_for
 from shore.theory.rip import RipEstimate, rip_estimate
 
 if TYPE_CHECKING:  # the estimator itself imports this package

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_positive, check_seed
+from shore._validation import check_number, check_positive, check_seed
 from shore.compression import Compression
 from shore.theory._data import Array, blocks, check_compression, columns_of
-from shore.theory.bounds import check_number, log_binomial
+from shore.theory.bounds import log_binomial
 
 __all__ = ["RipEstimate", "rip_estimate"]
 
