@@ -1,4 +1,4 @@
-"""The code in docs/ runs as it is, and prints what is said below it."""
+"""The code in the README and in docs/ runs as it is, and prints what is said below it."""
 
 import contextlib
 import io
@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
 BLOCKS = [
     pytest.param(code, expected, id=f"{path.name}-{number}")
-    for path in sorted(DOCS.glob("*.md"))
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
     for number, (code, expected) in enumerate(
         re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     )
 ]
+
+
+def test_there_are_examples_in_the_readme():
+    assert any(block.id == "README.md-0" and block.values[1] for block in BLOCKS)
 
 
 @pytest.mark.parametrize(("code", "expected"), BLOCKS)
