@@ -10,7 +10,7 @@ from shore._core.runtime import build_info, simd
 from shore._core.threads import available_cores, resolve_n_threads
 from shore._version import __version__
 
-__all__ = ["show_versions"]
+__all__ = ["environment", "show_versions"]
 
 _PACKAGES = ("numpy", "scipy", "threadpoolctl", "safetensors", "scikit-learn", "tqdm", "matplotlib", "dask")
 
@@ -32,6 +32,15 @@ def _blas() -> str:
         if pool["user_api"] == "blas"
     ]
     return "; ".join(pools) or "unknown"
+
+
+def environment() -> str:
+    """What figures depend on, in one line."""
+    used, _ = simd()
+    packages = ", ".join(f"{name} {_version_of(name)}" for name in ("numpy", "scipy", "scikit-learn"))
+    return (
+        f"shore {__version__} ({used}, {resolve_n_threads()} threads), Python {platform.python_version()}, {packages}"
+    )
 
 
 def show_versions() -> None:

@@ -14,6 +14,7 @@ from shore._show_versions import show_versions
 from shore._version import __version__
 from shore.datasets import make_synthetic
 from shore.estimator import ShoreRegressor
+from shore.experiments.command import add_parser as add_experiment_parser
 from shore.metrics import precision_at_k
 
 __all__ = ["main"]
@@ -93,20 +94,28 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0, help="of the random numbers")
     demo.set_defaults(run=_demo)
 
+    add_experiment_parser(commands)
+
     versions = commands.add_parser("versions", help="print what to paste into a bug report")
     versions.set_defaults(run=_versions)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, or 2 with one line on standard error for a wrong argument."""
+    """Run a command.
+
+    The exit code is 0; 2 with one line on standard error for wrong arguments or files; 130 after Ctrl-C.
+    """
     arguments = _parser().parse_args(argv)
     try:
         with np.errstate(all="ignore"):
             return int(arguments.run(arguments))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OSError) as error:
         print(f"shore: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("shore: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -19,6 +19,15 @@ def test_bad_argument_is_one_line_and_exit_code_2(capsys):
     assert capsys.readouterr().err == "shore: sparsity must be a positive integer, got 0\n"
 
 
+def test_ctrl_c_is_one_line_and_exit_code_130(capsys, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shore.cli.make_synthetic", interrupt)
+    assert main(["demo", "--samples", "50"]) == 130
+    assert capsys.readouterr().err == "shore: interrupted\n"
+
+
 def test_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "shore", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"shore {shore.__version__}\n"
