@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import benchmarks.reading as reading_suite
 from benchmarks.fitting import bare_blas, scipy_cg
 from benchmarks.problems import KINDS, compressed, sparse_outputs
 from benchmarks.projection import project_numpy
@@ -61,6 +62,39 @@ def one_row():
         times.append(1e6 * (time.perf_counter() - started))
     low, median, high = np.quantile(times, [0.25, 0.5, 0.75])
     yield "median (quartiles)", f"{median:.0f} ({low:.0f} to {high:.0f})", median < 150, "< 150"
+
+
+def pursuit():
+    """decode(method="omp"), K = 20,000, m = 500, s = 3, two threads on both sides: scikit-learn's time per sample."""
+    from sklearn.linear_model import orthogonal_mp
+
+    Y = sparse_outputs(512, 20_000, 3)
+    for kind in KINDS:
+        phi = KINDS[kind](500, 20_000)
+        B, Phi = compressed(phi, Y), np.asfortranarray(phi.toarray())
+        few = B[:8].T.copy()
+        theirs = sparse.csr_array(orthogonal_mp(Phi, few, n_nonzero_coefs=3).T)
+        same = (theirs != 0).astype(int) - (shore.decode(few.T, phi, 3, method="omp") != 0).astype(int)
+        yield f"{kind}: outputs that differ on 8 rows", f"{abs(same).sum()}", abs(same).sum() == 0, "0"
+        measured = ratio(
+            lambda few=few, Phi=Phi: orthogonal_mp(Phi, few, n_nonzero_coefs=3),
+            lambda B=B, phi=phi: shore.decode(B, phi, 3, method="omp", n_threads=2),
+            turns=5,
+        ).times(512 / 8)
+        yield f"{kind}: times faster per sample", measured, measured.median >= 50, ">= 50"
+
+
+def reading():
+    """load_xmc on one core: megabytes a second of a text file of about 30 MB."""
+    suite = reading_suite.Xmc()
+    for digits in suite.params[0]:
+        suite.setup(digits, "float32")
+        try:
+            speeds = [suite.track_megabytes_per_second(digits, "float32") for _ in range(5)]
+        finally:
+            suite.teardown(digits, "float32")
+        low, median, high = np.quantile(speeds, [0.25, 0.5, 0.75])
+        yield f"{digits}", f"{median:.0f} ({low:.0f} to {high:.0f})", median >= 100, ">= 100"
 
 
 def growth():
@@ -168,6 +202,8 @@ PARTS = {
     "projection": projection,
     "decoding": decoding,
     "one_row": one_row,
+    "pursuit": pursuit,
+    "reading": reading,
     "growth": growth,
     "citeulike": citeulike,
     "fit_dense": fit_dense,

@@ -3,6 +3,7 @@
 For each input, a short list of outputs with values, out of tens of thousands to millions of possible ones.
 """
 
+from shore import datasets, metrics, theory
 from shore._show_versions import show_versions
 from shore._version import __version__
 from shore.compression import GaussianCompression, MatrixCompression, SparseSignCompression
@@ -23,7 +24,10 @@ __all__ = [
     "Simplex",
     "SparseSignCompression",
     "__version__",
+    "datasets",
     "decode",
+    "metrics",
     "project",
     "show_versions",
+    "theory",
 ]

@@ -57,6 +57,31 @@ class Decode:
         return float(self.decode(return_info=True)[1].n_iter.mean())
 
 
+class Methods:
+    """The decoders beside projected gradient descent, at K = 20,000, m = 500, s = 3."""
+
+    params = (["pgd", "cd", "omp", "fista"], list(KINDS))
+    param_names = ("method", "kind")
+
+    def setup(self, method, kind):
+        self.phi = KINDS[kind](500, 20_000)
+        self.phi.squared_norm()
+        self.Y = sparse_outputs(128, 20_000, 3)
+        self.B = compressed(self.phi, self.Y)
+
+    def decode(self, method):
+        return shore.decode(self.B, self.phi, 3, method=method, constraint="nonneg", n_threads=2)
+
+    def time_decode(self, method, kind):
+        self.decode(method)
+
+    def peakmem_decode(self, method, kind):
+        self.decode(method)
+
+    def track_precision(self, method, kind):
+        return shore.metrics.precision_at_k(self.Y, self.decode(method), 3)
+
+
 class AgainstBlas:
     """Time of decoding over the time of one BLAS product of Φᵀ and B, same threads: what one gradient costs."""
 

@@ -19,6 +19,10 @@ class Ratio:
     seconds: float  # median time of the first
     reference_seconds: float  # median time of the second
 
+    def times(self, factor):
+        """The ratio where the first does 1/factor of the second's work."""
+        return Ratio(self.median * factor, self.low * factor, self.high * factor, self.seconds, self.reference_seconds)
+
     def __str__(self):
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
