@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import benchmarks.reading as reading_suite
+import numpy as np
 from benchmarks.fitting import bare_blas, scipy_cg
 from benchmarks.problems import KINDS, compressed, sparse_outputs
 from benchmarks.projection import project_numpy
