@@ -2,6 +2,7 @@
 #ifndef SHORE_DECODE_H
 #define SHORE_DECODE_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 #ifdef _MSC_VER
@@ -56,6 +57,7 @@ typedef struct {
     double step;
     double tol;
     double l1; /* fista: weight of the penalty, as a share of max_j |φ_jᵀb| */
+    double note_quantile; /* how many standard deviations of noise a pass leaves out when it notes */
     int screening;     /* 0 decides every projection by a full pass: for tests */
     int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
 } shore_decode_options;
@@ -68,6 +70,21 @@ typedef struct {
     double step;
     int64_t converged;
 } shore_decode_outcome;
+
+/* About so many outputs may be noted for nothing but noise. */
+#define SHORE_NOISE_NOTES 64
+
+/* The quantile of N(0, 1) that is exceeded with probability p < 1/2, to three digits (Abramowitz and Stegun, 26.2.23). */
+static inline double shore_normal_quantile(double p) {
+    const double t = sqrt(-2 * log(p));
+    return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+}
+
+/* For note_quantile. */
+static inline double shore_note_quantile(int64_t n_outputs, int absolute) {
+    const double p = (double)SHORE_NOISE_NOTES / (double)n_outputs / (absolute ? 2 : 1);
+    return p < 0.5 ? shore_normal_quantile(p) : 0;
+}
 
 /* What a coarse pass finds for a row offers exactly in lots of this size. */
 #define SHORE_RESOLVE 32

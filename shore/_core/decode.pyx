@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 
 from shore._core._typedefs cimport int64_t, real_t, uint8_t
 from shore._core.compression cimport Phi, shore_compression
-from shore._core.feasible cimport SHORE_REAL, FeasibleSet, shore_constraint, shore_support
+from shore._core.feasible cimport SHORE_REAL, FeasibleSet, shore_constraint, shore_is_absolute, shore_support
 from shore._core.runtime cimport simd_level
 
 import numpy as np
@@ -26,6 +26,7 @@ cdef extern from "decode.h" nogil:
         double step
         double tol
         double l1
+        double note_quantile
         int screening
         int64_t max_rows
     ctypedef struct shore_decode_outcome:
@@ -42,6 +43,7 @@ cdef extern from "decode.h" nogil:
     ctypedef void (*rows_double_fn)(
         const shore_decode_options *, const double *, int64_t, const shore_support *, int64_t *, int64_t, char *,
         int64_t *, double *, int64_t *, shore_decode_outcome *) noexcept
+    double shore_note_quantile(int64_t, int) noexcept
     bytes_fn *shore_decode_bytes_float
     bytes_fn *shore_decode_bytes_double
     lanes_fn *shore_decode_lanes_float
@@ -100,6 +102,7 @@ def decode_rows(
     options.step = step
     options.tol = tol
     options.l1 = l1
+    options.note_quantile = shore_note_quantile(phi.c.n_outputs, shore_is_absolute(options.search))
     options.screening = screening
     if real_t is float:
         lanes = shore_decode_lanes_float[level](&phi.c)

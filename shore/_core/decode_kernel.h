@@ -21,11 +21,13 @@ static int64_t NAME(shore_decode_lanes)(const shore_compression *phi) {
 }
 
 /* Bytes of a pass's block of residuals. */
-static size_t NAME(block_bytes)(const shore_compression *phi, int64_t max_rows) {
-    if (max_rows <= NAME(few_rows)(phi)) return 0;
+static size_t NAME(block_bytes)(const shore_decode_options *o) {
+    const shore_compression *phi = o->phi;
+    if (o->max_rows <= NAME(few_rows)(phi)) return 0;
     if (phi->kind == SHORE_SIGNS) return (size_t)shore_signed_size(phi) * SIGN_LANES * sizeof(int16_t);
-    if (phi->coarse && COARSE_LANES) return (size_t)phi->coarse_stride * DENSE_VECTORS * COARSE_LANES;
-    return (size_t)phi->n_components * DENSE_VECTORS * V_LANES * sizeof(REAL);
+    const size_t coarse = phi->coarse ? (size_t)phi->coarse_stride * DENSE_VECTORS * COARSE_LANES : 0;
+    const size_t exact = (size_t)phi->n_components * DENSE_VECTORS * V_LANES * sizeof(REAL);
+    return coarse && o->method != SHORE_FISTA ? coarse : exact > coarse ? exact : coarse;
 }
 
 /* Hands out pieces of a workspace; counts them if there is none yet. */
@@ -45,7 +47,7 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
     const size_t notes = (size_t)shore_note_capacity(o), n_rows = (size_t)o->max_rows;
     size_t used = 0;
     *rows = NAME(piece)(workspace, &used, n_rows * sizeof(NAME(row_state)));
-    *block = NAME(piece)(workspace, &used, NAME(block_bytes)(phi, o->max_rows));
+    *block = NAME(piece)(workspace, &used, NAME(block_bytes)(o));
     *scratch = NAME(piece)(workspace, &used, m * sizeof(int16_t));
     for (size_t i = 0; i < n_rows; i++) {
         NAME(row_state) row = {0};

@@ -107,10 +107,9 @@ static float NAME(pack_coarse)(NAME(pass) *p, int64_t lane, int64_t lanes) {
         memcpy(block + i * lanes, four, 4);
     }
     p->unit[lane] = unit;
-    s->error = (phi->max_norm * sqrt((lost[0] + lost[1]) + (lost[2] + lost[3])) +
-                phi->coarse_error * sqrt((kept[0] + kept[1]) + (kept[2] + kept[3]))) *
-                   (1 + 1e-6) +
-               NAME(rounding)(phi, s->norm_r);
+    const double error = phi->max_norm * sqrt((lost[0] + lost[1]) + (lost[2] + lost[3])) +
+                         phi->coarse_error * sqrt((kept[0] + kept[1]) + (kept[2] + kept[3]));
+    s->error = error * (1 + 1e-6) + NAME(rounding)(phi, s->norm_r);
     NAME(set_limit)(s);
     return NAME(limit_coarse)(s->limit / unit);
 }

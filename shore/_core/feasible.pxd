@@ -9,6 +9,8 @@ cdef extern from "constraint.h" nogil:
         double high
         double total
 
+    int shore_is_absolute(const shore_constraint *c) noexcept
+
     ctypedef struct shore_support:
         const uint8_t *forbidden
         const int64_t *list

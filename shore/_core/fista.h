@@ -63,6 +63,7 @@ static int NAME(run_fista)(const shore_decode_options *o, NAME(row_state) *s) {
         s->collecting = 1;
         return best > 0 ? 0 : NAME(conclude)(o, s, &s->v, 1);
     }
+    s->found_before = s->n_noted;
     const NAME(sparse_vector) before = s->v_1, next = s->v_2;
     s->v_1 = next;
     s->v_2 = before;

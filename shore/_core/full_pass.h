@@ -31,19 +31,6 @@ typedef struct {
 
 SHORE_INLINE int64_t NAME(pass_output)(const NAME(pass) *p, int64_t at) { return p->list ? p->list[at] : at; }
 
-static double NAME(largest)(const REAL *x, int64_t n) {
-    REAL largest[16] = {0};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int l = 0; l < 16; l++) {
-            const REAL size = x[i + l] < 0 ? -x[i + l] : x[i + l];
-            largest[l] = size > largest[l] ? size : largest[l];
-        }
-    for (; i < n; i++) largest[0] = V_SIZE(x[i]) > largest[0] ? V_SIZE(x[i]) : largest[0];
-    for (int l = 1; l < 16; l++) largest[0] = largest[l] > largest[0] ? largest[l] : largest[0];
-    return (double)largest[0];
-}
-
 /* The largest integer that a number above `limit` units surely exceeds, for comparison in 16 bits. */
 SHORE_INLINE int16_t NAME(limit_16)(double limit) {
     return limit >= 32767 ? 32767 : limit <= -32767 ? -32768 : (int16_t)(floor(limit) - 1);
@@ -232,6 +219,14 @@ static void NAME(dense_pass_exact)(NAME(pass) *p, int absolute) {
 
 /* ---------------------------------------------------------------- */
 
+/* Whether rows collect so many outputs of a dense Φ that asking each again exactly costs more than an exact pass. */
+static int NAME(many_found)(const NAME(pass) *p) {
+    int64_t found = 0;
+    if (p->n_rows > DENSE_VECTORS * V_LANES) return 0; /* an exact pass has fewer lanes for double */
+    for (int64_t i = 0; i < p->n_rows; i++) found += p->rows[i]->collecting ? p->rows[i]->found_before : 0;
+    return found > p->n_rows * p->n_outputs / 100;
+}
+
 /* A block of rows: coarse if it returns 1. */
 static int NAME(pass_block)(NAME(pass) *p) {
     const shore_compression *phi = p->options->phi;
@@ -240,7 +235,7 @@ static int NAME(pass_block)(NAME(pass) *p) {
         NAME(signs_pass)(p, absolute);
         return 1;
     }
-    if (NAME(dense_pass_coarse)(p, absolute)) return 1;
+    if (!NAME(many_found)(p) && NAME(dense_pass_coarse)(p, absolute)) return 1;
     NAME(dense_pass_exact)(p, absolute);
     return 0;
 }

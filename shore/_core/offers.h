@@ -19,12 +19,16 @@ SHORE_INLINE int NAME(in_support)(const NAME(row_state) *s, int64_t j) {
     return low < s->v.size && s->v.index[low] == j;
 }
 
-/* What a pass looks for: numbers above half of what the s-th best offer takes where it notes, else above that;
- * where it collects, above a beta that stays. */
+/* What a pass looks for: where it notes, numbers above half of what the s-th best offer takes, or above the floor; else
+ * above what it takes; where it collects, above a beta that stays. */
 static void NAME(set_limit)(NAME(row_state) *s) {
     if (!s->collecting) {
         const double threshold = shore_topk_threshold(&s->top) / s->step;
-        s->beta = s->noting && threshold > 0 ? 0.5 * threshold : threshold;
+        s->beta = threshold;
+        if (s->noting && threshold > 0) {
+            const double least = 0.5 * threshold > s->note_floor ? 0.5 * threshold : s->note_floor;
+            s->beta = least < threshold ? least : threshold;
+        }
     }
     s->limit = s->beta - fabs(s->beta) * 1e-12 - s->error;
 }
@@ -175,10 +179,41 @@ static void NAME(offer_coarse)(const shore_decode_options *o, NAME(row_state) *s
     NAME(set_limit)(s);
 }
 
+static double NAME(largest)(const REAL *x, int64_t n) {
+    REAL largest[16] = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int l = 0; l < 16; l++) {
+            const REAL size = x[i + l] < 0 ? -x[i + l] : x[i + l];
+            largest[l] = size > largest[l] ? size : largest[l];
+        }
+    for (; i < n; i++) largest[0] = V_SIZE(x[i]) > largest[0] ? V_SIZE(x[i]) : largest[0];
+    for (int l = 1; l < 16; l++) largest[0] = largest[l] > largest[0] ? largest[l] : largest[0];
+    return (double)largest[0];
+}
+
+/* For a random Φ the numbers φ_jᵀr of outputs outside the support are about N(0, ‖r‖²/m). The floor lets about
+ * SHORE_NOISE_NOTES of them through, and no more for what a coarse pass is off by as a rule; whether this pass will be
+ * coarse does not matter, so that rows need the same passes in any company. */
+static double NAME(noise_floor)(const shore_decode_options *o, const NAME(row_state) *s) {
+    const shore_compression *phi = o->phi;
+    const double m = (double)phi->n_components;
+    double error = 0;
+    if (phi->coarse)
+        error = phi->max_norm * NAME(largest)(s->r, phi->n_components) / 127 * sqrt(m / 12) +
+                phi->coarse_error * s->norm_r;
+    return o->note_quantile * s->norm_r / sqrt(m) + error;
+}
+
 /* Before a pass: the support has offered, and what to look for is set. */
 static void NAME(begin_pass)(const shore_decode_options *o, NAME(row_state) *s) {
     NAME(offer_known)(o, s, 0);
-    s->noting = s->tried = o->screening && NAME(n_offering)(o, s) > 0 && !s->without;
+    s->tried = o->screening && NAME(n_offering)(o, s) > 0 && !s->without;
+    if (s->tried) { /* with a floor near the s-th best offer notes certify nothing */
+        s->note_floor = NAME(noise_floor)(o, s);
+        s->tried = s->note_floor < 0.9 * shore_topk_threshold(&s->top) / s->step;
+    }
+    s->noting = s->tried;
     s->n_noted = s->n_exact = s->failed = 0;
     s->error = 0;
     NAME(set_limit)(s);

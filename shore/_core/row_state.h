@@ -35,10 +35,12 @@ typedef struct {
     REAL *answer;
     double beta, limit; /* in a pass: a number φ_jᵀr that is not above the limit (in size) is of no interest */
     double error;       /* of the numbers of a coarse pass */
+    double note_floor;  /* not noted below this: it would be noise */
     int noting, certifying, failed;
     int tried, fresh;         /* this pass began to note; its notes have not been asked yet */
     int64_t in_vain, without; /* notes in a row that certified nothing; passes to go without them after that */
-    int collecting; /* fista: a pass finds all outputs above beta, not the best */
+    int collecting;       /* fista: a pass finds all outputs above beta, not the best */
+    int64_t found_before; /* fista: in the last pass */
     double step, norm_b, norm_r, norm_r_noted, divergence;
     int64_t n_iter, full_passes, halvings;
     int converged;
@@ -134,6 +136,12 @@ static void NAME(load_b)(const shore_compression *phi, NAME(row_state) *s) {
 
 #define SHORE_STRIP 512
 
+/* sum -= value·column. Not inlined: joined with its neighbours, the loop over columns would lose its vectors. */
+static SHORE_NOINLINE void NAME(subtract_column)(double *restrict sum, const REAL *restrict column, double value,
+                                                 int64_t n) {
+    for (int64_t i = 0; i < n; i++) sum[i] -= (double)column[i] * value;
+}
+
 static void NAME(set_residual_dense)(const shore_compression *phi, NAME(row_state) *s) {
     const int64_t m = phi->n_components;
     const REAL *columns = phi->columns;
@@ -141,11 +149,8 @@ static void NAME(set_residual_dense)(const shore_compression *phi, NAME(row_stat
         const int64_t size = start + SHORE_STRIP < m ? SHORE_STRIP : m - start;
         double sum[SHORE_STRIP];
         for (int64_t i = 0; i < size; i++) sum[i] = s->b[start + i];
-        for (int64_t e = 0; e < s->v.size; e++) {
-            const REAL *column = columns + s->v.index[e] * m + start;
-            const double value = s->v.value[e];
-            for (int64_t i = 0; i < size; i++) sum[i] -= (double)column[i] * value;
-        }
+        for (int64_t e = 0; e < s->v.size; e++)
+            NAME(subtract_column)(sum, columns + s->v.index[e] * m + start, s->v.value[e], size);
         for (int64_t i = 0; i < size; i++) s->r[start + i] = (REAL)sum[i];
     }
 }
@@ -263,6 +268,7 @@ static void NAME(begin_row)(const shore_decode_options *o, NAME(row_state) *s, i
     s->permit = *permit;
     s->step = o->step;
     s->full_passes = s->halvings = s->collecting = 0;
+    s->found_before = o->phi->n_outputs;
     s->top.capacity = o->method == SHORE_PGD || o->method == SHORE_CD ? o->sparsity : 1;
     s->norm_b = NAME(norm)(b, o->phi->n_components);
     s->divergence = o->method == SHORE_CD ? DBL_MAX : 10 * s->norm_b;
