@@ -118,7 +118,7 @@ def draw_lines(
     logarithmic = logarithmic and min(sizes) > 0 and max(sizes) > 10 * min(sizes)
     n_columns = min(3, len(panels))
     n_rows = -(-len(panels) // n_columns)
-    figure = Figure(figsize=(4.6 * n_columns, 3.7 * n_rows + 0.7), dpi=130, layout="constrained")
+    figure = Figure(figsize=(max(5.2, 4.6 * n_columns), 3.7 * n_rows + 0.9), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey="row" if not logarithmic else False)
     several = len({panel[2] for panel in panels}) > 1
