@@ -153,8 +153,7 @@ def draw_lines(
     for axes in grid[:, 0]:
         axes.set_ylabel(label)
     if len(handles) > 1:
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)), fontsize=9
-        )
+        columns = min(len(handles), (2, 3, 4)[n_columns - 1])
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=9)
     figure.savefig(path)
     return path
