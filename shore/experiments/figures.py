@@ -103,6 +103,7 @@ def draw_lines(
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import ScalarFormatter
 
     rows = [row for row in rows if row[measure] is not None]
@@ -116,9 +117,9 @@ def draw_lines(
     compressions = [c for c in COMPRESSION_NAMES if any(r["compression"] == c for r in rows)]
     sizes = [row[measure] for row in rows]
     logarithmic = logarithmic and min(sizes) > 0 and max(sizes) > 10 * min(sizes)
-    n_columns = min(3, len(panels))
+    n_columns = 2 if len(panels) == 4 else min(3, len(panels))
     n_rows = -(-len(panels) // n_columns)
-    figure = Figure(figsize=(max(5.2, 4.6 * n_columns), 3.7 * n_rows + 0.9), dpi=130, layout="constrained")
+    figure = Figure(figsize=(max(6.0, 4.6 * n_columns), 3.7 * n_rows + 0.9), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey="row" if not logarithmic else False)
     several = len({panel[2] for panel in panels}) > 1
@@ -132,10 +133,10 @@ def draw_lines(
                 ms, means, spreads = _curve(own, measure)
                 if not ms:
                     continue
-                text = name if len(compressions) == 1 else f"{name}, {COMPRESSION_NAMES[compression]}"
-                (handles[text],) = axes.plot(
+                (line,) = axes.plot(
                     ms, means, _LINES[compression], color=colour, marker=marker, markersize=4.5, linewidth=1.6
                 )
+                handles.setdefault(name, line)
                 low, high = np.subtract(means, spreads), np.add(means, spreads)
                 if logarithmic:
                     low = np.maximum(low, np.multiply(means, 0.05))
@@ -152,6 +153,9 @@ def draw_lines(
         axes.set_visible(False)
     for axes in grid[:, 0]:
         axes.set_ylabel(label)
+    if len(compressions) > 1:
+        for compression in compressions:
+            handles[COMPRESSION_NAMES[compression]] = Line2D([], [], color="black", linestyle=_LINES[compression])
     if len(handles) > 1:
         columns = min(len(handles), (2, 3, 4)[n_columns - 1])
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=9)
