@@ -576,7 +576,16 @@ class ShoreRegressor(Parameters):
         """Precision at s of the predictions, `shore.metrics.precision_at_k`."""
         return precision_at_k(Y, self.predict(X), self.sparsity)
 
-    def explain(self, X: Any, top_features: int = 10) -> Explanation:
+    def explain(
+        self,
+        X: Any,
+        top_features: int = 10,
+        *,
+        sparsity: int | None = None,
+        allowed: Any = None,
+        denied: Any = None,
+        n_threads: int | None = None,
+    ) -> Explanation:
         """For every predicted output, the features that spoke for and against it.
 
         Parameters
@@ -584,6 +593,8 @@ class ShoreRegressor(Parameters):
         X : array-like or SciPy sparse matrix of shape (n, d)
         top_features : int, default 10
             How many to list per predicted output, the largest in size first.
+        sparsity, allowed, denied, n_threads
+            As in `predict`: what is explained is what `predict` gives with them.
 
         Returns
         -------
@@ -595,7 +606,8 @@ class ShoreRegressor(Parameters):
         W, intercept = self._weights()
         rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
         self._check_widths(rows)
-        return explain(rows, self.predict(rows), W, intercept, self.compression_, top)
+        found = self.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
+        return explain(rows, found, W, intercept, self.compression_, top)
 
 
 def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:

@@ -214,6 +214,20 @@ def test_explanations_sum_to_the_correlation_score(options):
     assert set(short.to_dict()) == {"row", "output", "value", "feature", "contribution", "score"}
 
 
+@pytest.mark.parametrize("compression", ["sparse_sign", None])
+def test_explanations_are_of_the_prediction_under_the_same_limits(compression):
+    model = fitted(compression=compression)
+    free = model.predict(X[:5])
+    limits = {"allowed": np.arange(Y.shape[1]) % 7 > 0, "denied": free, "sparsity": 2}
+    why, found = model.explain(X[:5], 1, n_threads=1, **limits), model.predict(X[:5], **limits)
+    np.testing.assert_array_equal(why.row, np.repeat(np.arange(5), np.diff(found.indptr)))
+    np.testing.assert_array_equal(why.output, found.indices)
+    np.testing.assert_array_equal(why.value, found.data)
+    assert found.nnz
+    assert not found.multiply(free).nnz
+    assert np.all(found.indices % 7)
+
+
 # ---------------------------------------------------------------- errors, state
 
 
