@@ -22,7 +22,7 @@ STYLES = {
     "ratio": ("compressed / uncompressed", "#0b6e4f", "o"),
 }
 COMPRESSION_NAMES = {"gaussian": "Gaussian Φ", "sparse_sign": "sparse signs"}
-_LINES = {"gaussian": "-", "sparse_sign": "--"}
+_LINES: dict[str, Any] = {"gaussian": "-", "sparse_sign": "--"}
 
 Row = dict[str, Any]
 
