@@ -1,4 +1,4 @@
-/* Decoding of many rows: the shared, read-only description of the problem, and the kernels by dtype and level. */
+/* Decoding of many rows: the kernels by dtype and level. */
 #ifndef SHORE_DECODE_H
 #define SHORE_DECODE_H
 
@@ -8,8 +8,7 @@
 #ifdef _MSC_VER
 #include <intrin.h>
 #endif
-#include "compression.h"
-#include "constraint.h"
+#include "decode_options.h"
 #include "topk.h"
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -44,32 +43,6 @@ static inline int64_t shore_take_next(int64_t *counter) {
 
 /* Past all binary exponents of a double: a row that still diverges cannot be decoded, and its result is 0. */
 #define SHORE_MAX_HALVINGS 2200
-
-enum { SHORE_PGD = 0, SHORE_CD = 1, SHORE_OMP = 2, SHORE_FISTA = 3 };
-
-typedef struct {
-    int method;
-    const shore_compression *phi;
-    const shore_constraint *constraint; /* F */
-    const shore_constraint *search;     /* how offers are ranked in a pass: F for pgd and cd, else by size */
-    int64_t sparsity;
-    int64_t max_iter;
-    double step;
-    double tol;
-    double l1; /* fista: weight of the penalty, as a share of max_j |φ_jᵀb| */
-    double note_quantile; /* how many standard deviations of noise a pass leaves out when it notes */
-    int screening;     /* 0 decides every projection by a full pass: for tests */
-    int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
-} shore_decode_options;
-
-/* What a row came to, beside its entries. */
-typedef struct {
-    int64_t n_iter;
-    int64_t full_passes;
-    double residual;
-    double step;
-    int64_t converged;
-} shore_decode_outcome;
 
 /* About so many outputs may be noted for nothing but noise. */
 #define SHORE_NOISE_NOTES 64

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,3 +27,19 @@ def decode_rows(
     screening: bool = True,
     max_rows: int = 0,
 ) -> None: ...
+
+class RowDecoder:
+    is_double: bool
+    workspace_bytes: int
+
+    def __new__(
+        cls,
+        method: int,
+        phi: Phi,
+        feasible: FeasibleSet,
+        sparsity: int,
+        step: float,
+        max_iter: int,
+        tol: float,
+        l1: float,
+    ) -> Self: ...

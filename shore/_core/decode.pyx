@@ -1,4 +1,4 @@
-"""Decoding of many rows: one engine a thread, rows from a shared counter."""
+"""Decoding of many rows: one engine a thread, rows from a shared counter. Or of one row, by whoever calls."""
 
 from cython.parallel cimport parallel, prange
 from libc.stdlib cimport free, malloc
@@ -16,25 +16,6 @@ cdef extern from "decode.h" nogil:
     int SHORE_CD
     int SHORE_OMP
     int SHORE_FISTA
-    ctypedef struct shore_decode_options:
-        int method
-        const shore_compression *phi
-        const shore_constraint *constraint
-        const shore_constraint *search
-        int64_t sparsity
-        int64_t max_iter
-        double step
-        double tol
-        double l1
-        double note_quantile
-        int screening
-        int64_t max_rows
-    ctypedef struct shore_decode_outcome:
-        int64_t n_iter
-        int64_t full_passes
-        double residual
-        double step
-        int64_t converged
     ctypedef size_t (*bytes_fn)(const shore_decode_options *) noexcept
     ctypedef int64_t (*lanes_fn)(const shore_compression *) noexcept
     ctypedef void (*rows_float_fn)(
@@ -62,6 +43,24 @@ METHODS = {"pgd": SHORE_PGD, "cd": SHORE_CD, "omp": SHORE_OMP, "fista": SHORE_FI
 # Rows in work at once take no more than this in a thread, unless one alone does.
 cdef enum:
     WORKSPACE_BYTES = 1 << 28
+
+
+cdef void _set_options(
+    shore_decode_options *options, shore_constraint *by_size, int method, Phi phi, FeasibleSet feasible,
+    int64_t sparsity, double step, int64_t max_iter, double tol, double l1,
+) noexcept:
+    by_size.kind = SHORE_REAL
+    options.method = method
+    options.phi = &phi.c
+    options.constraint = &feasible.constraint
+    options.search = &feasible.constraint if method == SHORE_PGD or method == SHORE_CD else by_size
+    options.sparsity = sparsity
+    options.max_iter = max_iter
+    options.step = step
+    options.tol = tol
+    options.l1 = l1
+    options.note_quantile = shore_note_quantile(phi.c.n_outputs, shore_is_absolute(options.search))
+    options.screening = True
 
 
 def decode_rows(
@@ -92,17 +91,7 @@ def decode_rows(
     cdef int64_t n_permits = n if feasible.has_list and not feasible.list_is_shared else 1
     if n == 0:
         return
-    by_size.kind = SHORE_REAL
-    options.method = method
-    options.phi = &phi.c
-    options.constraint = &feasible.constraint
-    options.search = &feasible.constraint if method == SHORE_PGD or method == SHORE_CD else &by_size
-    options.sparsity = index.shape[1]
-    options.max_iter = max_iter
-    options.step = step
-    options.tol = tol
-    options.l1 = l1
-    options.note_quantile = shore_note_quantile(phi.c.n_outputs, shore_is_absolute(options.search))
+    _set_options(&options, &by_size, method, phi, feasible, index.shape[1], step, max_iter, tol, l1)
     options.screening = screening
     if real_t is float:
         lanes = shore_decode_lanes_float[level](&phi.c)
@@ -149,3 +138,53 @@ cdef inline void _run_engine(
         shore_decode_rows_double[level](
             options, &B[0, 0], B.shape[0], permits, counter, one_permit, start, &index[0, 0], &value[0, 0],
             &count[0], <shore_decode_outcome *> &outcome[0])
+
+
+cdef class RowDecoder:
+    """The engine for one row at a time. It is only read: any number of threads may use it, each with a workspace.
+
+    Parameters
+    ----------
+    method : int
+        One of METHODS.
+    phi, feasible, sparsity, step, max_iter, tol, l1
+        As of decode_rows; `feasible` lets every row use the same outputs.
+
+    Attributes
+    ----------
+    workspace_bytes : int
+        Of a workspace, which starts on a cache line and is zeroed before it is first used.
+    """
+
+    def __cinit__(self, int method, Phi phi not None, FeasibleSet feasible not None, int64_t sparsity, double step,
+                  int64_t max_iter, double tol, double l1):
+        self.phi, self.feasible = phi, feasible
+        self.permit = feasible.support_of(0)
+        self.is_double = phi.is_double
+        self.level = simd_level()
+        _set_options(&self.options, &self.by_size, method, phi, feasible, sparsity, step, max_iter, tol, l1)
+        self.options.max_rows = 1
+        if self.is_double:
+            self.workspace_bytes = shore_decode_bytes_double[self.level](&self.options)
+        else:
+            self.workspace_bytes = shore_decode_bytes_float[self.level](&self.options)
+
+    cdef int64_t decode(
+        self,
+        const void *b,                 # IN   (m,)
+        char *workspace,
+        int64_t *index,                # OUT  (s,)
+        void *value,                   # OUT  (s,)
+    ) noexcept nogil:
+        """Returns how many entries were written: none for a row with NaN, infinity, or a norm past 1e150."""
+        cdef int64_t counter = 0, count = 0
+        cdef shore_decode_outcome outcome
+        if self.is_double:
+            shore_decode_rows_double[self.level](
+                &self.options, <const double *> b, 1, &self.permit, &counter, True, workspace, index,
+                <double *> value, &count, &outcome)
+        else:
+            shore_decode_rows_float[self.level](
+                &self.options, <const float *> b, 1, &self.permit, &counter, True, workspace, index,
+                <float *> value, &count, &outcome)
+        return count

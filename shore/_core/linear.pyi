@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,14 @@ def csr_times(
     n_threads: int,
 ) -> None: ...
 def dense_times(X: npt.NDArray[Any], P: npt.NDArray[Any], out: npt.NDArray[Any], n_threads: int) -> None: ...
+
+class RowTimes:
+    n_features: int
+    width: int
+    is_double: bool
+
+    def __new__(cls, W: npt.NDArray[Any]) -> Self: ...
+
 def csr_gram(
     data: npt.NDArray[Any],
     indices: npt.NDArray[Any],

@@ -115,6 +115,58 @@ def dense_times(
                 shore_dense_rows_times_double[level](&X[4 * block, 0], rows, d, &P[0, 0], w, &out[4 * block, 0])
 
 
+cdef class RowTimes:
+    """x W for one row x at a time, the same bits as csr_times and dense_times. Any number of threads may use it.
+
+    Parameters
+    ----------
+    W : C-contiguous array of shape (d, w)
+        Float or double; only read, and not copied.
+    """
+
+    def __cinit__(self, W):
+        cdef const float[:, ::1] single
+        cdef const double[:, ::1] double_
+        self.n_features, self.width = W.shape
+        self.level = simd_level()
+        self.is_double = W.dtype == np.float64
+        if self.is_double:
+            double_ = W
+            self.owner = double_
+            self.W = <const void *> &double_[0, 0]
+        else:
+            single = W
+            self.owner = single
+            self.W = <const void *> &single[0, 0]
+
+    cdef void sparse(
+        self,
+        const void *x,                 # IN   (n,)
+        const void *columns,           # IN   (n,) int64 if wide, else int32; all in range
+        bint wide,
+        int64_t n,
+        void *out,                     # OUT  (w,)
+    ) noexcept nogil:
+        if self.is_double:
+            shore_csr_row_times_double[self.level](
+                <const double *> x, columns, wide, n, <const double *> self.W, self.width, self.width, <double *> out)
+        else:
+            shore_csr_row_times_float[self.level](
+                <const float *> x, columns, wide, n, <const float *> self.W, self.width, self.width, <float *> out)
+
+    cdef void dense(
+        self,
+        const void *x,                 # IN   (d,)
+        void *out,                     # OUT  (w,)
+    ) noexcept nogil:
+        if self.is_double:
+            shore_dense_rows_times_double[self.level](
+                <const double *> x, 1, self.n_features, <const double *> self.W, self.width, <double *> out)
+        else:
+            shore_dense_rows_times_float[self.level](
+                <const float *> x, 1, self.n_features, <const float *> self.W, self.width, <float *> out)
+
+
 cdef shore_csr _csr(
     const real_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr, int64_t n_columns,
 ):

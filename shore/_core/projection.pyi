@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,3 +32,9 @@ def compact(
     indices: npt.NDArray[Any],
     data: npt.NDArray[Any],
 ) -> None: ...
+
+class RowProjector:
+    is_double: bool
+    workspace_bytes: int
+
+    def __new__(cls, feasible: FeasibleSet, n_outputs: int, sparsity: int, is_double: bool) -> Self: ...

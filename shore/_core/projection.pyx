@@ -144,3 +144,49 @@ def compact(
             for k in range(indptr[i + 1] - at):
                 indices[at + k] = <index_t> index[i, k]
                 data[at + k] = value[i, k]
+
+
+cdef class RowProjector:
+    """The projection of one dense row at a time. It is only read: any number of threads may use it.
+
+    Parameters
+    ----------
+    feasible : FeasibleSet
+        Lets every row use the same outputs.
+    n_outputs, sparsity : int
+        K and s.
+    is_double : bool
+        Whether rows are double, or float.
+
+    Attributes
+    ----------
+    workspace_bytes : int
+        Of a workspace, which starts on a cache line.
+    """
+
+    def __cinit__(self, FeasibleSet feasible not None, int64_t n_outputs, int64_t sparsity, bint is_double):
+        self.feasible = feasible
+        self.permit = feasible.support_of(0)
+        self.n_outputs, self.sparsity = n_outputs, sparsity
+        self.is_double = is_double
+        self.level = simd_level()
+        self.workspace_bytes = sparsity * sizeof(shore_entry)
+
+    cdef int64_t project(
+        self,
+        const void *row,               # IN   (K,)
+        char *workspace,
+        int64_t *index,                # OUT  (s,)
+        void *value,                   # OUT  (s,)
+    ) noexcept nogil:
+        """Returns how many entries were written, or -1 for a row with NaN or infinity."""
+        cdef shore_topk top
+        top.entries = <shore_entry *> workspace
+        top.capacity = self.sparsity
+        if self.is_double:
+            return shore_project_dense_double[self.level](
+                <const double *> row, self.n_outputs, &self.feasible.constraint, &self.permit, &top, index,
+                <double *> value)
+        return shore_project_dense_float[self.level](
+            <const float *> row, self.n_outputs, &self.feasible.constraint, &self.permit, &top, index,
+            <float *> value)

@@ -1,0 +1,35 @@
+/* The decode engine's shared, read-only description of the problem, and what it says of a row: no kernels. */
+#ifndef SHORE_DECODE_OPTIONS_H
+#define SHORE_DECODE_OPTIONS_H
+
+#include <stdint.h>
+#include "compression.h"
+#include "constraint.h"
+
+enum { SHORE_PGD = 0, SHORE_CD = 1, SHORE_OMP = 2, SHORE_FISTA = 3 };
+
+typedef struct {
+    int method;
+    const shore_compression *phi;
+    const shore_constraint *constraint; /* F */
+    const shore_constraint *search;     /* how offers are ranked in a pass: F for pgd and cd, else by size */
+    int64_t sparsity;
+    int64_t max_iter;
+    double step;
+    double tol;
+    double l1; /* fista: weight of the penalty, as a share of max_j |φ_jᵀb| */
+    double note_quantile; /* how many standard deviations of noise a pass leaves out when it notes */
+    int screening;     /* 0 decides every projection by a full pass: for tests */
+    int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
+} shore_decode_options;
+
+/* What a row came to, beside its entries. */
+typedef struct {
+    int64_t n_iter;
+    int64_t full_passes;
+    double residual;
+    double step;
+    int64_t converged;
+} shore_decode_outcome;
+
+#endif
