@@ -20,7 +20,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = "shore/_core"
-MODULES = ["runtime", "feasible", "projection", "compression", "decode", "linear", "xmc"]
+MODULES = ["runtime", "feasible", "projection", "compression", "decode", "linear", "serve", "xmc"]
 
 DEBUG = os.environ.get("SHORE_DEBUG", "0") not in ("", "0")
 NO_OPENMP = os.environ.get("SHORE_NO_OPENMP", "0") not in ("", "0")

@@ -11,6 +11,7 @@ from shore.constraints import Box, Simplex
 from shore.decoders import DecodeInfo, decode
 from shore.estimator import NotFittedError, ShoreRegressor
 from shore.explanation import Explanation
+from shore.predictor import Predictor
 from shore.projection import project
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "GaussianCompression",
     "MatrixCompression",
     "NotFittedError",
+    "Predictor",
     "ShoreRegressor",
     "Simplex",
     "SparseSignCompression",

@@ -61,7 +61,7 @@ def join_infos(infos: list[DecodeInfo]) -> DecodeInfo:
 
 
 @dataclass(frozen=True)
-class _Options:
+class DecodeOptions:
     """The options of a decoder that do not depend on data, as the engine takes them."""
 
     method: str
@@ -73,7 +73,7 @@ class _Options:
 
 def check_decoding(
     name: str, method: Any, step: Any, max_iter: Any, tol: Any, l1: Any, constraint: Any, dtype: np.dtype[Any]
-) -> _Options:
+) -> DecodeOptions:
     """Options of a decoder that do not depend on data, checked.
 
     `name` is what the caller calls the method.
@@ -81,7 +81,7 @@ def check_decoding(
     if not isinstance(method, str) or method not in _core.METHODS:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, _core.METHODS))}, got {method!r}")
     feasible_set(constraint, None, None, (0, 1), dtype)
-    return _Options(
+    return DecodeOptions(
         method,
         check_number(step, "step", "a positive number"),
         check_positive(max_iter, "max_iter", 1 << 62),
@@ -90,7 +90,7 @@ def check_decoding(
     )
 
 
-def _engine_step(options: _Options, compression: Compression) -> tuple[float, float]:
+def engine_step(options: DecodeOptions, compression: Compression) -> tuple[float, float]:
     """The step that the engine takes, and the unit that the caller counts it in."""
     if options.method == "cd":  # one step of size 1 from 0 is Π(Φᵀb)
         return 1.0, 1.0
@@ -212,7 +212,7 @@ def decode(
     value = np.empty((n, slots), dtype=dtype)
     count = np.zeros(n, dtype=np.int64)
     outcome = np.zeros(n, dtype=_core.OUTCOME)
-    engine_step, unit = _engine_step(options, compression)
+    taken_step, unit = engine_step(options, compression)
     step_rows = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
     for start in range(0, n, step_rows):
         here = slice(start, min(n, start + step_rows))
@@ -220,7 +220,7 @@ def decode(
         with np.errstate(over="ignore"):
             block = np.require(block, dtype=dtype, requirements=["C", "A"])
         _core.decode_rows(
-            _core.METHODS[options.method], block, compression._phi, feasible, start, engine_step, options.max_iter,
+            _core.METHODS[options.method], block, compression._phi, feasible, start, taken_step, options.max_iter,
             options.tol, options.l1, index[here], value[here], count[here], outcome[here].view(np.uint8),
             min(threads, len(block)),
         )  # fmt: skip

@@ -33,6 +33,7 @@ from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, check_decoding, decode, join_infos
 from shore.explanation import Explanation, explain
 from shore.metrics import precision_at_k
+from shore.predictor import Predictor
 from shore.projection import project
 from shore.theory import components_for
 
@@ -551,6 +552,27 @@ class ShoreRegressor(Parameters):
         if not return_info:
             return found
         return found, join_infos([info for _, info in results])
+
+    def predictor(self, n_threads: int | None = 1) -> Predictor:
+        """A callable that predicts one row, of the model as it is now: for serving.
+
+        Parameters
+        ----------
+        n_threads : int, optional
+            One row always runs on one thread, the caller's, so this is only checked.
+
+        Returns
+        -------
+        Predictor
+            ``predictor(indices, values)`` or ``predictor(dense_row)`` gives ``(indices, values)``.
+        """
+        self._require_fitted()
+        resolve_n_threads(n_threads)
+        W, intercept = self._weights()
+        options = check_decoding(
+            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.constraint, W.dtype
+        )
+        return Predictor(W, intercept, self.compression_, self.sparsity, self.constraint, options)
 
     def predict_compressed(self, X: Any, *, n_threads: int | None = None) -> Array:
         """Wx + intercept for every row: what the decoder is given.

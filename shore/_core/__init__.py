@@ -23,6 +23,11 @@
     shore.solvers ──► linear.pyx            X P for CSR and dense rows, Gram matrices, conjugate gradients
                         └─► linear_kernel.h        SIMD across the columns of P; one block of columns a thread
 
+    shore.Predictor ► serve.pyx             one row on the caller's thread, with a workspace from a pool
+                        ├─► linear.pyx             RowTimes: x W
+                        └─► decode.pyx             RowDecoder: the engine with one row in work
+                            or projection.pyx      RowProjector: Π, for the uncompressed model
+
     shore.datasets ─► xmc.pyx               text of the Extreme Classification Repository to CSR rows, and back
                         └─► xmc.h                  one line: labels, features, exact decimals
 
