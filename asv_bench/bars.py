@@ -1,6 +1,6 @@
 """The speed that shore promises, measured: each line is a ratio taken in one process, with its bar.
 
-    python asv_bench/bars.py [part ...]
+    python asv_bench/bars.py [part ...] [--data folder]
 
 The exit code is 1 if a bar is missed.
 """
@@ -13,13 +13,17 @@ from pathlib import Path
 
 import benchmarks.reading as reading_suite
 import numpy as np
-from benchmarks.fitting import bare_blas, scipy_cg
+from benchmarks.fitting import bare_blas, scipy_cg, text_like
 from benchmarks.problems import KINDS, compressed, sparse_outputs
 from benchmarks.projection import project_numpy
 from benchmarks.ratio import ratio
+from benchmarks.serving import calls_per_second, latencies, sparse_rows
 from scipy import sparse
 
 import shore
+
+# A folder with a folder for each data set.
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def projection():
@@ -115,7 +119,7 @@ def growth():
 
 def load(name):
     """A data set of CSR matrices in npz files, rows of X L2-normalised; None where it is not there."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data" / name
+    folder = DATA / name
     if not folder.is_dir():
         return None
     X, Y, X_test, Y_test = (
@@ -158,6 +162,27 @@ def citeulike():
         times.append(1e6 * (time.perf_counter() - started) / X_test.shape[0])
     low, median, high = np.quantile(times, [0.25, 0.5, 0.75])
     yield "predict, us per row", f"{median:.1f} ({low:.1f} to {high:.1f})", median <= 25, "<= 25"
+
+
+def serving():
+    """predictor(indices, values), K = 6,845, d = 20,000, about 19 features a row, sparse signs, m = 1000, s = 5."""
+    data = load("citeulike-t-tags5")
+    if data is None:
+        print("  the data set is not there: rows like its own")
+        data = text_like(20_000, 20_000), sparse_outputs(20_000, 6845, 5), text_like(5000, 20_000, seed=1), None
+    X, Y, X_test, _ = data
+    model = shore.ShoreRegressor(5, n_components=1000, alpha=2.0, n_threads=2).fit(X, Y)
+    predictor, rows = model.predictor(), sparse_rows(X_test)
+    times = latencies(predictor, rows)
+    one_by_one = latencies(lambda x: model.predict(x, n_threads=1), [(X_test[i : i + 1],) for i in range(500)])
+    p50, p99 = np.quantile(times, [0.5, 0.99])
+    yield "p50, us", f"{p50:.1f}", p50 < 100, "< 100"
+    yield "p99, us", f"{p99:.1f}", p99 < 300, "< 300"
+    faster = np.median(one_by_one) / p50
+    yield "times faster than predict of one row, medians", f"{faster:.1f}", faster >= 3, ">= 3"
+    turns = [[calls_per_second(predictor, rows, n) for n in (1, 2)] for _ in range(9)]
+    low, median, high = np.quantile([two / one for one, two in turns], [0.25, 0.5, 0.75])
+    yield "calls a second of two threads over one", f"{median:.2f} ({low:.2f} to {high:.2f})", median >= 1.7, ">= 1.7"
 
 
 DENSE = (20_000, 5_000, 500)
@@ -206,15 +231,20 @@ PARTS = {
     "reading": reading,
     "growth": growth,
     "citeulike": citeulike,
+    "serving": serving,
     "fit_dense": fit_dense,
 }
 
 
 def main():
+    global DATA
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="*", choices=[[], *PARTS], help=f"which: {', '.join(PARTS)}; all by default")
+    parser.add_argument("--data", type=Path, default=DATA, help="where data sets are: name/X_train.npz and so on")
+    given = parser.parse_args()
+    DATA = given.data
     missed = 0
-    for part in parser.parse_args().part or PARTS:
+    for part in given.part or PARTS:
         print(PARTS[part].__doc__.strip())
         for name, value, reached, bar in PARTS[part]():
             missed += not reached
