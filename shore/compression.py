@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse import linalg
 from threadpoolctl import threadpool_limits
 
 from shore._core import compression as _core
@@ -19,6 +20,8 @@ __all__ = ["Compression", "GaussianCompression", "MatrixCompression", "SparseSig
 
 # Dense outputs are read in blocks of rows of about this size.
 _BLOCK_BYTES = 1 << 26
+# Lanczos steps to a norm; ten to twenty are enough for random Φ.
+_MOST_STEPS = 64
 
 
 def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
@@ -112,24 +115,43 @@ class Compression(ABC):
             raise ValueError(f"R must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
         return self._correlate(dense, resolve_n_threads(n_threads))
 
+    @abstractmethod
+    def _gram_product(self, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """ΦΦᵀu, on one thread and without the BLAS."""
+
     def squared_norm(self) -> float:
-        """‖Φ‖₂², the largest eigenvalue of ΦΦᵀ, to about a percent; computed once."""
+        """‖Φ‖₂², the largest eigenvalue of ΦΦᵀ, to about a percent; computed once.
+
+        The same number every time. The BLAS has no part in it: its number of threads belongs to the whole process, and
+        calls from several threads that hold it down and set it back would leave it down.
+        """
         if self._squared_norm is None:
-            m = self.n_components
-
-            def apply(u: npt.NDArray[Any]) -> npt.NDArray[Any]:  # ΦΦᵀu
-                correlations = self.correlate(u.reshape(1, m), n_threads=1)
-                return np.asarray(self.compress(correlations, n_threads=1)[0], dtype=np.float64)
-
-            if m == 1:
-                self._squared_norm = float(apply(np.ones(1))[0])
-            else:  # from a fixed start and on one thread: the same number every time
-                operator = linalg.LinearOperator((m, m), matvec=apply, dtype=np.float64)
-                start = np.random.default_rng(0).standard_normal(m)
-                with threadpool_limits(1, "blas"):
-                    largest = linalg.eigsh(operator, 1, v0=start, tol=1e-2, return_eigenvectors=False)
-                self._squared_norm = float(largest[0])
+            self._squared_norm = _largest_eigenvalue(self._gram_product, self.n_components)
         return self._squared_norm
+
+
+def _largest_eigenvalue(product: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]], size: int) -> float:
+    """Of a symmetric matrix, by Lanczos steps from a fixed start; infinity if its products overflow."""
+    start = np.random.default_rng(0).standard_normal(size)
+    basis = (start / math.hypot(*start))[None]
+    tridiagonal = np.zeros((min(size, _MOST_STEPS),) * 2)
+    largest = 0.0
+    for k in range(len(tridiagonal)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = product(basis[k])
+            tridiagonal[k, k] = np.einsum("i,i", w, basis[k])
+            for _ in range(2):  # once leaves rounding errors of the size of w
+                w = w - np.einsum("ki,k->i", basis, np.einsum("ki,i->k", basis, w))
+        rest = math.hypot(*w)
+        if not math.isfinite(rest):
+            return math.inf
+        values, vectors = np.linalg.eigh(tridiagonal[: k + 1, : k + 1])
+        largest = float(values[-1])
+        if rest * abs(vectors[-1, -1]) <= 1e-2 * largest or k + 1 == len(tridiagonal):
+            break
+        tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = rest
+        basis = np.concatenate([basis, w[None] / rest])
+    return largest
 
 
 class _DenseCompression(Compression):
@@ -150,6 +172,10 @@ class _DenseCompression(Compression):
     def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
         with threadpool_limits(n_threads, "blas"):
             return np.asarray(R @ self._columns.T)
+
+    def _gram_product(self, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        columns = self._columns  # einsum of two operands has loops of its own
+        return np.asarray(np.einsum("ji,j->i", columns, np.einsum("ji,i->j", columns, u)))
 
 
 class GaussianCompression(_DenseCompression):
@@ -281,6 +307,10 @@ class SparseSignCompression(Compression):
         out = np.empty((R.shape[0], self.n_outputs), dtype=self.dtype)
         _core.correlate_signs(self._phi, R, out, max(1, min(n_threads, R.shape[0])))
         return out
+
+    def _gram_product(self, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        correlations = self._correlate(u[None].astype(self.dtype), 1)
+        return np.asarray(self.compress(correlations, n_threads=1)[0], dtype=np.float64)
 
     def __reduce__(self) -> Any:
         options = {"nnz_per_output": self.nnz_per_output, "seed": self.seed, "dtype": self.dtype}

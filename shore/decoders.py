@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +97,11 @@ def engine_step(options: DecodeOptions, compression: Compression) -> tuple[float
         return 1.0, 1.0
     if options.method == "omp":
         return 1.0, math.nan
-    unit = 1.0 / compression.squared_norm() if options.method == "fista" else 1.0
+    if options.method == "pgd":
+        return options.step, 1.0
+    squared_norm = compression.squared_norm()
+    # where 1/‖Φ‖₂² leaves the range of numbers (Φ = 0 above all), no unit is better than another
+    unit = 1.0 / squared_norm if sys.float_info.min <= squared_norm <= sys.float_info.max else 1.0
     return options.step * unit, unit
 
 

@@ -225,3 +225,36 @@ def test_squared_norm():
     assert shore.GaussianCompression(1, 7).squared_norm() == pytest.approx(
         np.linalg.norm(shore.GaussianCompression(1, 7).toarray()) ** 2
     )
+
+
+def test_squared_norm_out_of_the_ordinary():
+    rng = np.random.default_rng(0)
+    for matrix in (np.eye(6), rng.normal(size=(4, 9)) * 1e-100, rng.normal(size=(200, 9)) * 10.0 ** np.arange(-4, 5)):
+        phi = shore.MatrixCompression(matrix)
+        assert phi.squared_norm() == pytest.approx(np.linalg.norm(matrix, 2) ** 2, rel=0.02)
+    for scale in (0.0, 1e-30, 1e30):
+        phi = shore.MatrixCompression((scale * rng.normal(size=(5, 12))).astype(np.float32))
+        B = rng.normal(size=(3, 5))
+        found, info = shore.decode(B, phi, 2, method="fista", return_info=True)
+        reference.assert_canonical(found, (3, 12), 2, np.float32)
+        assert np.all(info.residual <= np.linalg.norm(B, axis=1) * 1.000001)
+        np.testing.assert_allclose(info.step, 0.9)
+        assert found.nnz == (0 if scale == 0 else 6)
+    assert shore.MatrixCompression(np.full((3, 4), 1e200)).squared_norm() == np.inf
+    found, info = shore.decode(B[:, :3], shore.MatrixCompression(np.full((3, 4), 1e200)), 2, method="fista",
+                               return_info=True)  # fmt: skip
+    assert found.nnz == 0
+    assert not info.converged.any()
+
+
+@kinds
+def test_fista_leaves_the_number_of_blas_threads_alone(kind, monkeypatch):
+    """It belongs to the whole process: two calls at once that set it and set it back could leave it changed."""
+
+    def refuse(*arguments, **options):
+        raise AssertionError("the BLAS was limited")
+
+    for name in ("compression.threadpool_limits", "estimator.threadpool_limits"):
+        monkeypatch.setattr(f"shore.{name}", refuse)
+    phi = make_phi(kind, 30, 200)
+    assert shore.decode(make_b(phi, 2, 2), phi, 2, method="fista").nnz > 0
