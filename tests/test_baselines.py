@@ -206,6 +206,12 @@ def test_fista_that_diverges_starts_again_with_half_the_step():
     assert np.all(info.step < 40)
     np.testing.assert_array_equal(np.log2(40 / info.step) % 1, 0)
     assert np.all(info.residual <= 10 * np.linalg.norm(B, axis=1))
+    for step, max_iter in ((1e3, 1), (40.0, 2), (1e40, 1)):  # also where the last step is the one that leads away
+        options = {"method": "fista", "step": step, "max_iter": max_iter, "return_info": True}
+        found, info = shore.decode(B, phi, 400, **options)
+        assert found.nnz > 0
+        assert np.all(info.step < step)
+        assert np.all(info.residual <= 10 * np.linalg.norm(B, axis=1))
 
 
 @pytest.mark.parametrize(

@@ -71,14 +71,12 @@ static int NAME(run_fista)(const shore_decode_options *o, NAME(row_state) *s) {
     s->n_iter++;
     const double size = NAME(length)(&s->v_1);
     s->converged = s->n_iter >= 2 && NAME(change)(&s->v_1, &s->v_2) <= o->tol * (0.01 + size);
-    if ((o->tol > 0 && s->converged) || s->n_iter >= o->max_iter)
-        return NAME(conclude)(o, s, &s->v_1, s->converged);
-
+    const int last = (o->tol > 0 && s->converged) || s->n_iter >= o->max_iter;
     const double momentum = 0.5 * (1 + sqrt(1 + 4 * s->momentum * s->momentum));
-    NAME(carry_on)(s, &s->v_1, &s->v_2, (s->momentum - 1) / momentum);
+    NAME(carry_on)(s, &s->v_1, &s->v_2, last ? 0 : (s->momentum - 1) / momentum);
     s->momentum = momentum;
     NAME(renew_residual)(o->phi, s);
     if (SHORE_UNLIKELY(!(s->norm_r <= s->divergence)))
         return NAME(start_again)(o, s, s->n_iter == 1 && s->step <= 1 && !(size <= DBL_MAX));
-    return 0;
+    return last ? NAME(conclude)(o, s, &s->v, s->converged) : 0;
 }
