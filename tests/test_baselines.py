@@ -127,6 +127,25 @@ def test_omp_equals_scikit_learn():
         np.testing.assert_allclose(found.data, expected[expected != 0], rtol=1e-8)
 
 
+def test_omp_with_columns_of_very_different_norms():
+    """What counts as rounding is a matter of the column that is looked at, not of the heaviest."""
+    Phi = np.eye(5, 8, dtype=np.float32)
+    Phi[0, 0] = 1e9
+    B = [[0, 1, 2, 0, 0], [5, 0, 0, 0, 0], [5, 0, 0, 3, 1]]
+    found = shore.decode(B, shore.MatrixCompression(Phi), 3, method="omp")
+    expected = np.zeros((3, 8))
+    expected[0, 1:3], expected[1, 0], expected[2, [0, 3, 4]] = (1, 2), 5e-9, (5e-9, 3, 1)
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_omp_where_squares_of_columns_leave_the_range_of_numbers(scale):
+    phi = shore.MatrixCompression(scale * np.random.default_rng(0).normal(size=(5, 12)))
+    found, info = shore.decode(np.ones((3, 5)), phi, 2, method="omp", return_info=True)
+    assert found.nnz == 0
+    assert not info.converged.any()
+
+
 # ---------------------------------------------------------------- the same bits, whatever the path
 
 

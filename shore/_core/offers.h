@@ -104,10 +104,15 @@ static void NAME(offer_known)(const shore_decode_options *o, NAME(row_state) *s,
 
 /* A bound on the error of a computed φ_jᵀr: N·u/(1 - N·u)·‖φ_j‖·‖r‖ for N terms and unit roundoff u, and what is lost
  * of N products that leave the normal range. */
-SHORE_INLINE double NAME(rounding)(const shore_compression *phi, double norm_r) {
+SHORE_INLINE double NAME(rounding_of)(const shore_compression *phi, double norm_column, double norm_r) {
     const double unit = REAL_BITS == 32 ? 0x1p-24 : 0x1p-53, tiny = REAL_BITS == 32 ? 0x1p-149 : 0x1p-1074;
     const double n = (double)(phi->n_terms + 4), terms = n * unit;
-    return terms < 0.5 ? terms / (1 - terms) * phi->max_norm * norm_r + n * tiny : INFINITY;
+    return terms < 0.5 ? terms / (1 - terms) * norm_column * norm_r + n * tiny : INFINITY;
+}
+
+/* The same for any column. */
+SHORE_INLINE double NAME(rounding)(const shore_compression *phi, double norm_r) {
+    return NAME(rounding_of)(phi, phi->max_norm, norm_r);
 }
 
 /* Notes cost more than the pass itself where many outputs are near the best. After two in a row that certified nothing,

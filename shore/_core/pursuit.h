@@ -37,11 +37,10 @@ static double NAME(column_dot)(const shore_compression *phi, int64_t j, const RE
     return sum;
 }
 
-/* Adds column j as number n of the chosen. 0 if it depends on the others. */
-static int NAME(add_column)(const shore_compression *phi, NAME(row_state) *s, int64_t j, int64_t n) {
+/* Adds column j as number n of the chosen; `square` is ‖φ_j‖₂². 0 if it depends on the others. */
+static int NAME(add_column)(const shore_compression *phi, NAME(row_state) *s, int64_t j, double square, int64_t n) {
     NAME(least_squares) *fit = &s->fit;
     double *row = fit->L + n * (n + 1) / 2;
-    const double square = NAME(column_product)(phi, j, j);
     double pivot = square, target = NAME(column_dot)(phi, j, s->b);
     for (int64_t k = 0; k < n; k++) {
         const double *above = fit->L + k * (k + 1) / 2;
@@ -78,10 +77,13 @@ static void NAME(solve_chosen)(NAME(row_state) *s, int64_t n) {
 /* The output that the pass found joins the support. Returns 1 when the row is done. */
 static int NAME(run_omp)(const shore_decode_options *o, NAME(row_state) *s) {
     const int64_t n = s->v.size, most = o->sparsity < o->phi->n_components ? o->sparsity : o->phi->n_components;
-    const double best = s->top.size ? s->top.entries[0].key : 0;
-    if (!(best <= DBL_MAX)) return NAME(start_again)(o, s, 1);
+    if (!s->top.size) return NAME(conclude)(o, s, &s->v, 1); /* r is orthogonal to all that the row may use */
+    const double best = s->top.entries[0].key;
+    const int64_t j = s->top.entries[0].index;
+    const double square = NAME(column_product)(o->phi, j, j);
+    if (!(best <= DBL_MAX && square >= DBL_MIN && square <= DBL_MAX)) return NAME(start_again)(o, s, 1);
     /* what is left of b is its rounding, or nothing that the row may use explains it */
-    if (!(best > NAME(rounding)(o->phi, s->norm_b)) || !NAME(add_column)(o->phi, s, s->top.entries[0].index, n))
+    if (!(best > NAME(rounding_of)(o->phi, sqrt(square), s->norm_b)) || !NAME(add_column)(o->phi, s, j, square, n))
         return NAME(conclude)(o, s, &s->v, 1);
     NAME(solve_chosen)(s, n + 1);
     NAME(renew_residual)(o->phi, s);
