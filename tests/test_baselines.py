@@ -146,6 +146,16 @@ def test_omp_where_squares_of_columns_leave_the_range_of_numbers(scale):
     assert not info.converged.any()
 
 
+def test_omp_with_room_for_all_outputs():
+    """No more outputs than rows of Φ can be chosen, and memory is for those."""
+    phi = shore.SparseSignCompression(16, 300_000)
+    B = make_b(phi, 3, 2)
+    found, info = shore.decode(B, phi, 300_000, method="omp", return_info=True, n_threads=2)
+    assert np.all(info.n_iter <= 16)
+    assert np.all(info.residual <= 1e-5 * np.linalg.norm(B, axis=1))
+    assert found.nnz > 0
+
+
 # ---------------------------------------------------------------- the same bits, whatever the path
 
 

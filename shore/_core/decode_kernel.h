@@ -41,7 +41,7 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
                             int16_t **scratch) {
     const shore_compression *phi = o->phi;
     const size_t m = (size_t)phi->n_components, s = (size_t)o->sparsity;
-    const size_t chosen = o->method == SHORE_OMP ? s : 0;
+    const size_t chosen = o->method != SHORE_OMP ? 0 : s < m ? s : m;
     const size_t support = o->method == SHORE_FISTA ? (size_t)phi->n_outputs : s;
     const size_t n_signed = phi->kind == SHORE_SIGNS ? (size_t)shore_signed_size(phi) : 0;
     const size_t notes = (size_t)shore_note_capacity(o), n_rows = (size_t)o->max_rows;
