@@ -146,6 +146,15 @@ def test_omp_where_squares_of_columns_leave_the_range_of_numbers(scale):
     assert not info.converged.any()
 
 
+def test_a_last_projection_that_leaves_the_range_of_numbers():
+    """Two large values that cancel, one of which is not feasible: an empty row, not a complaint about B."""
+    phi = shore.MatrixCompression(np.float32([[1, 1], [0, 0.01]]))
+    found, info = shore.decode(np.float32([[0, 1e37], [0, 1]]), phi, 2, method="omp", constraint="nonneg",
+                               return_info=True)  # fmt: skip
+    np.testing.assert_array_equal(found.toarray(), np.float32([[0, 0], [0, 100]]))
+    np.testing.assert_array_equal(info.converged, [False, True])
+
+
 def test_omp_with_room_for_all_outputs():
     """No more outputs than rows of Φ can be chosen, and memory is for those."""
     phi = shore.SparseSignCompression(16, 300_000)

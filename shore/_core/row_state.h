@@ -314,6 +314,7 @@ static int NAME(conclude)(const shore_decode_options *o, NAME(row_state) *s, con
         s->v.value[e] = s->top.entries[e].value;
     }
     NAME(renew_residual)(o->phi, s);
+    if (!(s->norm_r <= DBL_MAX)) return NAME(start_again)(o, s, 1); /* far away from b, though x was not */
     s->converged = converged;
     return 1;
 }
