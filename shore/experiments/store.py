@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -67,7 +68,7 @@ class Store:
             _write(path, json.dumps(settings, indent=2) + "\n")
             return
         try:
-            before = json.loads(path.read_text())
+            before = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             raise ValueError(f"{path} is not JSON; give another output folder") from None
         for name in sorted({*before, *settings}):
@@ -82,9 +83,9 @@ class Store:
         if not self.path.exists():
             _write(self.path, ",".join(COLUMNS) + "\n")
             return
-        text = self.path.read_text()
+        text = self.path.read_bytes().decode("utf-8", "replace")
         whole = text[: text.rfind("\n") + 1]
-        lines = list(csv.reader(whole.splitlines()))
+        lines = list(csv.reader(io.StringIO(whole, newline="")))
         if not lines or tuple(lines[0]) != COLUMNS:
             raise ValueError(f"{self.path} is not a results file of this version; give another output folder")
         for number, line in enumerate(lines[1:], start=2):
@@ -102,8 +103,10 @@ class Store:
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
         """Append the rows of one cell, all at once."""
         lines = [[_format(row.get(column)) for column in COLUMNS] for row in rows]
-        with self.path.open("a", newline="") as file:
-            file.write("".join(",".join(line) + "\n" for line in lines))
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
             file.flush()
             os.fsync(file.fileno())
         self.rows += [_row(line) for line in lines]  # as they will be read
@@ -112,5 +115,5 @@ class Store:
 def _write(path: Path, text: str) -> None:
     """Write a file so that it is never seen half-written."""
     temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text)
+    temporary.write_bytes(text.encode())
     os.replace(temporary, path)

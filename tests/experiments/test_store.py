@@ -17,6 +17,15 @@ def test_rows_are_read_again(tmp_path):
     assert (tmp_path / "new/folder/results.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
 
 
+@pytest.mark.parametrize("name", ["one, two", 'a "quoted" name', '"', "ünïcode", "line\u2028break\x0b"])
+def test_names_of_data_sets_may_hold_anything(tmp_path, name):
+    store = Store(tmp_path, {})
+    store.add([{**ROW, "dataset": name}, ROW])
+    again = Store(tmp_path, {})
+    assert again.rows == store.rows
+    assert again.has(dataset=name)
+
+
 @pytest.mark.parametrize("cut", [1, 5, 30])
 def test_what_a_stopped_run_left_of_a_line_is_dropped(tmp_path, cut):
     store = Store(tmp_path, {})
