@@ -132,6 +132,14 @@ def _load_folder(folder: Path, dtype: np.dtype[Any]) -> tuple[Pair, Pair | None]
     raise ValueError(f"{folder} is no data set: looked for {_LOOKED_FOR}; found {shown or 'no files'}")
 
 
+def dataset_name(path: str | os.PathLike[str]) -> str:
+    """What `load_dataset` calls a folder or file."""
+    place = Path(path)
+    if place.is_dir():
+        return place.resolve().name
+    return re.sub(r"(\.txt)?(\.gz)?$", "", place.name, flags=re.IGNORECASE)
+
+
 def load_dataset(
     path: str | os.PathLike[str],
     *,
@@ -184,13 +192,11 @@ def load_dataset(
     place = Path(path)
     test: Pair | None = None
     if place.is_dir():
-        name = place.resolve().name
         train, test = _load_folder(place, kind)
     elif place.exists():
-        name = re.sub(r"(\.txt)?(\.gz)?$", "", place.name, flags=re.IGNORECASE)
         train = load_xmc(place, dtype=kind)
     else:
         raise FileNotFoundError(f"path must be a folder or a file, but {place} does not exist")
     if test is None:
         train, test = _split(*train, share, seed)
-    return Dataset(name, *train, *test)
+    return Dataset(dataset_name(place), *train, *test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,20 @@ from threadpoolctl import threadpool_limits
 from shore._core.threads import resolve_n_threads
 from shore.compression import Compression, GaussianCompression, SparseSignCompression
 from shore.constraints import Constraint
+from shore.datasets.files import dataset_name
 from shore.decoders import DecodeInfo, decode
 from shore.metrics import output_difference, precision_at_k, prediction_loss
 from shore.projection import project
 
-__all__ = ["COMPRESSIONS", "METHODS", "check_names", "make_compression", "measure", "run_method"]
+__all__ = [
+    "COMPRESSIONS",
+    "METHODS",
+    "check_names",
+    "check_paths",
+    "make_compression",
+    "measure",
+    "run_method",
+]
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +51,16 @@ def check_names(given: Sequence[str], known: Sequence[str], what: str) -> tuple[
         if name not in known:
             raise ValueError(f"{what} must be among {', '.join(known)}, got {name!r}")
     return tuple(dict.fromkeys(given))
+
+
+def check_paths(paths: Sequence[str | os.PathLike[str]], taken: Sequence[str] = ()) -> None:
+    """Refuse two data sets of one name: results are kept by it, so the second would pass for done."""
+    names = list(taken)
+    for path in paths:
+        name = dataset_name(path)
+        if name in names:
+            raise ValueError(f"data must have different names, but {name!r} is there twice: rename {os.fspath(path)}")
+        names.append(name)
 
 
 def make_compression(kind: str, m: int, n_outputs: int, trial: int) -> Compression:

@@ -10,7 +10,7 @@ from typing import Any
 from shore._progress import Progress
 from shore.datasets import Dataset, load_dataset
 from shore.estimator import ShoreRegressor
-from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, make_compression, measure
+from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, check_paths, make_compression, measure
 from shore.experiments.store import Store
 from shore.experiments.summary import summarise
 from shore.metrics import training_loss
@@ -118,6 +118,7 @@ def run_real(
     )
     if not paths:
         raise ValueError("data must name at least one folder or file")
+    check_paths(paths)
     store = Store(output, settings.fixed())
     total = len(paths) * settings.trials * len(settings.compressions) * len(settings.m)
     with Progress("experiment real", total, show=verbose) as progress:

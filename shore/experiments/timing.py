@@ -18,7 +18,7 @@ from shore._progress import Progress
 from shore.compression import Compression
 from shore.datasets import load_dataset, make_synthetic
 from shore.estimator import ShoreRegressor
-from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, make_compression, measure
+from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, check_paths, make_compression, measure
 from shore.experiments.store import Store
 from shore.experiments.summary import summarise
 
@@ -151,6 +151,7 @@ def run_timing(
     )
     if settings.n_samples < 5:
         raise ValueError(f"n_samples must be at least 5, got {settings.n_samples}")
+    check_paths(paths, taken=["synthetic"])
     store = Store(output, settings.fixed())
     total = (1 + len(paths)) * len(settings.compressions) * len(settings.m)
     with Progress("experiment timing", total, show=verbose) as progress:

@@ -159,6 +159,19 @@ def test_real_takes_folders_and_files(tmp_path, folder):
     assert run_real([folder], settings, output).rows == store.rows
 
 
+def test_two_data_sets_of_one_name_are_refused(tmp_path, folder):
+    """The second would pass for done: results are kept by name."""
+    (tmp_path / "other").mkdir()
+    other = folder.rename(tmp_path / "other" / "toy")
+    save_xmc(tmp_path / "toy.txt", np.eye(5), np.eye(5))
+    save_xmc(tmp_path / "synthetic.txt", np.eye(5), np.eye(5))
+    with pytest.raises(ValueError, match="data must have different names, but 'toy' is there twice"):
+        run_real([tmp_path / "toy.txt", other], RealSettings(), tmp_path / "out")
+    with pytest.raises(ValueError, match="data must have different names, but 'synthetic' is there twice"):
+        run_timing(TimingSettings(), tmp_path / "out", paths=[tmp_path / "synthetic.txt"])
+    assert not (tmp_path / "out").exists()
+
+
 def test_real_without_the_uncompressed_model(tmp_path, folder, monkeypatch):
     monkeypatch.setattr("shore.experiments.real._MOST_COEFFICIENTS", 10)
     store = run_real([folder], RealSettings(sparsities=(2,), m=(16,), trials=1, methods=("pgd",)), tmp_path / "out")
