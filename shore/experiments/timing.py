@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -103,23 +103,35 @@ def _problems(
 
 
 def _time_cell(
-    settings: TimingSettings, phi: Compression, B: npt.NDArray[Any], Y: sparse.csr_array, repeats: Sequence[int],
-    n_threads: int | None,
+    settings: TimingSettings, phi: Compression, B: npt.NDArray[Any], Y: sparse.csr_array,
+    missing: Mapping[int, Sequence[str]], n_threads: int | None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Rows of the methods that are `missing`, by repeat."""
     options: dict[str, Any] = {"step": settings.step, "max_iter": settings.max_iter, "tol": settings.tol}
-    Phi = phi.toarray() if "blas" in settings.methods else None
-    decoders = [method for method in settings.methods if method != "blas"]
-    for _ in measure([m for m in decoders if m in ("pgd", "cd", "omp", "fista")], B[:64], Y[:64], phi,
+    asked = set().union(*missing.values())
+    Phi = phi.toarray() if "blas" in asked else None
+    for _ in measure([m for m in ("pgd", "cd", "omp", "fista") if m in asked], B[:64], Y[:64], phi,
                      settings.sparsity, settings.constraint, n_threads, **options):  # fmt: skip
         pass  # warms up threads and caches
-    for repeat in repeats:
-        if Phi is not None:
+    for repeat, methods in missing.items():
+        if Phi is not None and "blas" in methods:
             yield {"trial": repeat, "sparsity": settings.sparsity, **_product(B, Phi, n_threads)}
             time.sleep(0.2)  # idle threads of a BLAS spin for a while after a call
+        decoders = [method for method in methods if method != "blas"]
         for row in measure(
             decoders, B, Y, phi, settings.sparsity, settings.constraint, n_threads, _MOST_ROWS, **options
         ):
             yield {"trial": repeat, **row}
+
+
+def _missing(settings: TimingSettings, store: Store, cell: dict[str, Any]) -> dict[int, list[str]]:
+    """The methods that are not there yet, by repeat."""
+    missing = {}
+    for repeat in range(settings.repeats):
+        methods = [m for m in settings.methods if not store.has(**cell, trial=repeat, method=m)]
+        if methods:
+            missing[repeat] = methods
+    return missing
 
 
 def run_timing(
@@ -159,12 +171,12 @@ def run_timing(
             for kind in settings.compressions:
                 for m in settings.m:
                     cell = {"dataset": name, "snr_db": snr_db, "compression": kind, "m": m}
-                    repeats = [r for r in range(settings.repeats) if not store.has(**cell, trial=r)]
-                    if repeats:
+                    missing = _missing(settings, store, cell)
+                    if missing:
                         phi = make_compression(kind, m, Y.shape[1], 0)
                         model = ShoreRegressor(compression=phi, alpha=settings.alpha, n_threads=n_threads).fit(X, Y)
                         B = model.predict_compressed(X_test)
-                        rows = list(_time_cell(settings, phi, B, Y_test, repeats, n_threads))
+                        rows = list(_time_cell(settings, phi, B, Y_test, missing, n_threads))
                         store.add({**cell, **row} for row in rows)
                     progress.advance(1)
     summarise(store, "timing")

@@ -197,6 +197,14 @@ def test_timing_times_every_method(tmp_path, folder):
     assert is_png(tmp_path / "out" / "time.png")
     assert run_timing(settings, tmp_path / "out", paths=[folder]).rows == store.rows
 
+    more = replace(settings, repeats=3, methods=("blas", "pgd", "cd"))  # the grid may grow
+    rows = run_timing(more, tmp_path / "out", paths=[folder]).rows
+    assert rows[: len(store.rows)] == store.rows
+    added = [(row["method"], row["trial"]) for row in rows[len(store.rows) :]]
+    for method, trials in (("cd", (0, 1, 2)), ("blas", (2,)), ("pgd", (2,))):
+        assert all(added.count((method, trial)) == 2 * 2 * 2 for trial in trials)
+    assert len(added) == 5 * 2 * 2 * 2
+
 
 def test_command_line(tmp_path, capsys):
     small = ["--samples", "300", "--features", "10", "--outputs", "100", "--m", "32", "--trials", "1", "--snr-db", "10"]
