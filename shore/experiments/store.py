@@ -57,14 +57,14 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"output {folder}: cannot be made a folder: {error.strerror}") from None
-        self._check_settings(json.loads(json.dumps(settings)))
         self.path = self.folder / "results.csv"
         self.rows: list[dict[str, Any]] = []
         self._read()
+        self._check_settings(json.loads(json.dumps(settings)))
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.folder / "settings.json"
-        if not path.exists():
+        if not path.exists() or not self.rows:  # a run that failed before its first result binds nobody
             _write(path, json.dumps(settings, indent=2) + "\n")
             return
         try:

@@ -39,7 +39,8 @@ def test_what_a_stopped_run_left_of_a_line_is_dropped(tmp_path, cut):
 
 
 def test_results_of_other_settings_are_refused(tmp_path):
-    Store(tmp_path, {"n": 3, "tol": 1e-6, "of": (1, 2)})
+    Store(tmp_path, {"n": -1})  # has no results
+    Store(tmp_path, {"n": 3, "tol": 1e-6, "of": (1, 2)}).add([ROW])
     Store(tmp_path, {"n": 3, "tol": 1e-6, "of": (1, 2)})
     with pytest.raises(ValueError, match=r"results of another run: n was 3, not 4; give another output folder"):
         Store(tmp_path, {"n": 4, "tol": 1e-6, "of": (1, 2)})
