@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from shore._validation import canonical_csr, check_positive, check_rows, is_sparse
+from shore._validation import canonical_csr, check_number, check_positive, check_rows, is_sparse
 from shore.compression import Compression
 
 __all__ = [
@@ -27,13 +27,13 @@ _BLOCK_BYTES = 1 << 26
 
 
 def _non_zeros(Y: Any, name: str) -> Any:
-    """Canonical CSR in float64 without stored zeros; NaN is refused."""
+    """Canonical CSR in float64 without stored zeros; NaN and infinity are refused."""
     rows = check_rows(Y, name)
     csr = canonical_csr(rows, name) if is_sparse(rows) else sparse.csr_array(np.asarray(rows, dtype=np.float64))
     csr = csr.astype(np.float64)
     csr.eliminate_zeros()
-    if np.isnan(csr.data).any():
-        raise ValueError(f"{name} must not hold NaN")
+    if not np.isfinite(csr.data).all():
+        raise ValueError(f"{name} must not hold NaN or infinity")
     return csr
 
 
@@ -170,7 +170,7 @@ def propensities(Y_train: Any, *, a: float = 0.55, b: float = 1.5) -> npt.NDArra
     ----------
     Y_train : array-like or SciPy sparse matrix of shape (n, K)
     a, b : float
-        The defaults are the usual ones; 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon.
+        Positive. The defaults are the usual ones; 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon.
 
     Returns
     -------
@@ -187,6 +187,7 @@ def propensities(Y_train: Any, *, a: float = 0.55, b: float = 1.5) -> npt.NDArra
     n, n_outputs = true.shape
     if n == 0:
         raise ValueError("Y_train must have at least one row")
+    a, b = (check_number(value, name, "a positive number") for value, name in ((a, "a"), (b, "b")))
     counts = np.bincount(true.indices, minlength=n_outputs)
     c = max(np.log(n) - 1, 0.0) * (b + 1) ** a  # of two rows or one nothing is learnt
     return np.asarray(1.0 / (1.0 + c * (counts + b) ** -a))
@@ -334,9 +335,9 @@ def _distance(Y: Any, name: str, B: Any, compression: Compression | None) -> flo
     for start in range(0, n, step):
         here = slice(start, start + step)
         block = scores[here].toarray() if is_sparse(scores) else np.asarray(scores[here])
+        if not np.isfinite(block).all():
+            raise ValueError("B must not hold NaN or infinity")
         compressed = outputs[here].toarray() if compression is None else compression.compress(outputs[here])
         difference = compressed.astype(np.float64) - block
         total += float(np.einsum("ij,ij->", difference, difference))
-    if np.isnan(total):
-        raise ValueError("B must not hold NaN")
     return _mean(total, n)

@@ -68,6 +68,12 @@ def test_propensities_are_those_of_the_formula():
     assert np.all(propensities(Y[:1]) == 1)
     with pytest.raises(ValueError, match="Y_train must have at least one row"):
         propensities(np.zeros((0, 3)))
+    for wrong, error, words in (
+        ({"b": -2.0}, ValueError, "b must be a positive number, got -2.0"),
+        ({"a": "x"}, TypeError, "a must be a positive number, got 'x'"),
+    ):
+        with pytest.raises(error, match=words):
+            propensities(Y, **wrong)
 
 
 def test_perfect_and_useless_predictions():
@@ -109,7 +115,9 @@ def test_losses_equal_dense_arithmetic(kind, monkeypatch):
         ((Y, B), "Y must have 16 columns, got 40"),
         ((Y, scores, phi), "B must have 16 columns, got 40"),
         ((Y[:3], B, phi), "Y and B must have the same number of rows, got 3 and 31"),
-        ((Y, np.full_like(B, np.nan), phi), "B must not hold NaN"),
+        ((Y, np.full_like(B, np.nan), phi), "B must not hold NaN or infinity"),
+        ((Y, sparse.csr_array(np.full_like(B, -np.inf)), phi), "B must not hold NaN or infinity"),
+        ((np.full_like(scores, np.inf), scores), "Y must not hold NaN or infinity"),
     ):
         with pytest.raises(ValueError, match=words):
             training_loss(*arguments)
@@ -124,8 +132,11 @@ def test_what_counts_as_predicted():
     assert precision_at_k([[0, 1]], np.array([[-128, 5]], dtype=np.int8), 1) == 1.0
     with pytest.raises(ValueError, match="Y_pred must be 2-D"):
         precision_at_k([[1]], [1], 1)
-    with pytest.raises(ValueError, match="Y_pred must not hold NaN"):
-        precision_at_k([[1]], [[np.nan]], 1)
+    for value in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="Y_pred must not hold NaN or infinity"):
+            precision_at_k([[1]], [[value]], 1)
+    with pytest.raises(ValueError, match="Y_true must not hold NaN or infinity"):
+        output_difference([[np.inf]], [[np.inf]])
 
 
 def test_precision_at_the_edges():
