@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
-from shore._validation import check_number, check_positive, float_dtype
+from shore._validation import check_number, check_positive, check_seed, float_dtype
 from shore.constraints import Constraint
 from shore.projection import project
 
@@ -123,7 +123,7 @@ def make_synthetic(
     kind: Any = float_dtype(dtype).type
     itemsize = kind().itemsize
     threads = resolve_n_threads(n_threads)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed, "seed"))
 
     def blocks(label: str, n_columns: int) -> Iterator[slice]:
         return _blocks(label, n_samples, n_columns * itemsize, bool(verbose))

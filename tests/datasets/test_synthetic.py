@@ -50,6 +50,8 @@ def test_noise_follows_the_signal_to_noise_ratio():
         ({"snr_db": None}, "snr_db must be a number"),
         ({"dtype": np.int64}, "dtype"),
         ({"n_threads": 0}, "n_threads"),
+        ({"seed": -1}, "seed must be from 0"),
+        ({"seed": None}, "seed must be an integer"),
     ],
     ids=str,
 )
