@@ -1,9 +1,14 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import linalg, sparse
 from threadpoolctl import threadpool_info
 
 from shore import solvers
+from shore._core import runtime
 
 SHAPES = {"tall": (120, 30), "wide": (30, 120)}
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -240,3 +245,46 @@ def test_blas_threads_are_put_back():
     for solver in ("cholesky", "dual", "cg"):
         solve(given, np.ones((60, 2)), 1.0, solver, np.float64)
     assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+HALVES = """
+import numpy as np
+from scipy import sparse
+from shore import solvers
+from shore._core import runtime
+
+assert runtime.simd()[0] == "{level}"
+rng = np.random.default_rng(0)
+bits = np.arange(1 << 16, dtype=np.uint16)
+W = bits.view(np.float16)
+with np.errstate(invalid="ignore"):
+    expanded = W.astype(np.float32)
+X = np.ones((1, 1), dtype=np.float32)  # every number there is, subnormals, infinities and NaN among them
+for rows in (X, sparse.csr_array(X)):
+    np.testing.assert_array_equal(solvers.times(rows, W[None], 1)[0], expanded)
+finite = bits[np.isfinite(W)]
+X = (rng.normal(size=(37, 200)) * (rng.random((37, 200)) < 0.3)).astype(np.float32)
+csr = sparse.csr_array(X)
+wide = sparse.csr_array((csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64)), shape=csr.shape)
+for width in (1, 3, 4, 15, 16, 17, 64, 131, 300):
+    W = rng.choice(finite, (200, width)).view(np.float16)
+    for rows in (X, csr, wide):
+        for n_threads in (1, 2):
+            ours, plain = (solvers.times(rows, P, n_threads) for P in (W, W.astype(np.float32)))
+            np.testing.assert_array_equal(ours.view(np.uint32), plain.view(np.uint32))
+"""
+
+
+@pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
+def test_half_precision_is_its_expansion_to_the_bit(level):
+    levels = runtime.LEVELS
+    if levels.index(level) > levels.index(runtime.simd()[1]):
+        pytest.skip(f"this machine has no {level}")
+    environment = {**os.environ, "SHORE_SIMD": level}
+    subprocess.run([sys.executable, "-c", HALVES.format(level=level)], env=environment, check=True)
+
+
+def test_half_precision_with_nothing_to_multiply():
+    W = np.ones((3, 2), dtype=np.float16)
+    np.testing.assert_array_equal(solvers.times(sparse.csr_array((2, 3), dtype=np.float32), W, 1), np.zeros((2, 2)))
+    assert solvers.times(np.empty((0, 3), dtype=np.float32), W, 1).shape == (0, 2)

@@ -21,7 +21,8 @@
     shore.*Compression ► compression.pyx    making of Φ (philox.h), Y Φᵀ and R Φ
 
     shore.solvers ──► linear.pyx            X P for CSR and dense rows, Gram matrices, conjugate gradients
-                        └─► linear_kernel.h        SIMD across the columns of P; one block of columns a thread
+                        └─► linear_kernel.h        SIMD across the columns of P (float32, float64, or float16
+                                                   expanded as it is loaded); one block of columns a thread
 
     shore.Predictor ► serve.pyx             one row on the caller's thread, with a workspace from a pool
                         ├─► linear.pyx             RowTimes: x W

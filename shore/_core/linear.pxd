@@ -7,6 +7,7 @@ cdef class RowTimes:
     cdef readonly int64_t n_features
     cdef readonly int64_t width
     cdef readonly bint is_double
+    cdef readonly bint is_half
     cdef int level
 
     cdef void sparse(

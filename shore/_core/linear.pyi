@@ -12,11 +12,23 @@ def csr_times(
     n_threads: int,
 ) -> None: ...
 def dense_times(X: npt.NDArray[Any], P: npt.NDArray[Any], out: npt.NDArray[Any], n_threads: int) -> None: ...
+def csr_times_half(
+    data: npt.NDArray[np.float32],
+    indices: npt.NDArray[Any],
+    indptr: npt.NDArray[Any],
+    P: npt.NDArray[np.uint16],
+    out: npt.NDArray[np.float32],
+    n_threads: int,
+) -> None: ...
+def dense_times_half(
+    X: npt.NDArray[np.float32], P: npt.NDArray[np.uint16], out: npt.NDArray[np.float32], n_threads: int
+) -> None: ...
 
 class RowTimes:
     n_features: int
     width: int
     is_double: bool
+    is_half: bool
 
     def __new__(cls, W: npt.NDArray[Any]) -> Self: ...
 

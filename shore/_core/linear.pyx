@@ -7,6 +7,8 @@ from shore._core.runtime cimport simd_level
 
 import numpy as np
 
+from libc.stdint cimport uint16_t
+
 
 cdef extern from "linear.h" nogil:
     int SHORE_CG_SCALARS
@@ -39,6 +41,10 @@ cdef extern from "linear.h" nogil:
         const float *, int64_t, int64_t, const float *, int64_t, float *) noexcept
     ctypedef void (*dense_times_double_fn)(
         const double *, int64_t, int64_t, const double *, int64_t, double *) noexcept
+    ctypedef void (*csr_times_half_fn)(
+        const float *, const void *, int, int64_t, const uint16_t *, int64_t, int64_t, float *) noexcept
+    ctypedef void (*dense_times_half_fn)(
+        const float *, int64_t, int64_t, const uint16_t *, int64_t, float *) noexcept
     ctypedef void (*gram_float_fn)(const shore_csr *, const shore_csr *, int64_t, float *) noexcept
     ctypedef void (*gram_double_fn)(const shore_csr *, const shore_csr *, int64_t, double *) noexcept
     ctypedef void (*cg_begin_fn)(const shore_cg *, int) noexcept
@@ -47,6 +53,8 @@ cdef extern from "linear.h" nogil:
     csr_times_double_fn *shore_csr_row_times_double
     dense_times_float_fn *shore_dense_rows_times_float
     dense_times_double_fn *shore_dense_rows_times_double
+    csr_times_half_fn *shore_csr_row_times_half
+    dense_times_half_fn *shore_dense_rows_times_half
     gram_float_fn *shore_gram_row_float
     gram_double_fn *shore_gram_row_double
     cg_begin_fn *shore_cg_begin_float
@@ -115,25 +123,78 @@ def dense_times(
                 shore_dense_rows_times_double[level](&X[4 * block, 0], rows, d, &P[0, 0], w, &out[4 * block, 0])
 
 
+def csr_times_half(
+    const float[::1] data,             # IN   CSR (n, d)
+    const index_t[::1] indices,        # IN
+    const index_t[::1] indptr,         # IN
+    const uint16_t[:, ::1] P,          # IN   (d, w), the bits of half precision
+    float[:, ::1] out,                 # OUT  (n, w)
+    int n_threads,
+):
+    """out := X P, the same bits as of P expanded to float32."""
+    cdef int64_t n = indptr.shape[0] - 1, w = P.shape[1], i, start
+    cdef int level = simd_level()
+    cdef bint wide = index_t is int64_t
+    if n == 0 or w == 0:
+        return
+    if data.shape[0] == 0 or P.shape[0] == 0:
+        out[:, :] = 0
+        return
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for i in prange(n, schedule="dynamic", chunksize=16):
+            start = indptr[i]
+            shore_csr_row_times_half[level](
+                &data[0] + start, <const void *> (&indices[0] + start), wide, indptr[i + 1] - start, &P[0, 0], w, w,
+                &out[i, 0])
+
+
+def dense_times_half(
+    const float[:, ::1] X,             # IN   (n, d)
+    const uint16_t[:, ::1] P,          # IN   (d, w), the bits of half precision
+    float[:, ::1] out,                 # OUT  (n, w)
+    int n_threads,
+):
+    """out := X P, the same bits as of P expanded to float32."""
+    cdef int64_t n = X.shape[0], d = X.shape[1], w = P.shape[1], block, rows
+    cdef int level = simd_level()
+    if n == 0 or w == 0:
+        return
+    if d == 0:
+        out[:, :] = 0
+        return
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for block in prange((n + 3) // 4, schedule="static"):
+            rows = n - 4 * block
+            if rows > 4:
+                rows = 4
+            shore_dense_rows_times_half[level](&X[4 * block, 0], rows, d, &P[0, 0], w, &out[4 * block, 0])
+
+
 cdef class RowTimes:
     """x W for one row x at a time, the same bits as csr_times and dense_times. Any number of threads may use it.
 
     Parameters
     ----------
     W : C-contiguous array of shape (d, w)
-        Float or double; only read, and not copied.
+        Float, double or half, which is computed with as float; only read, and not copied.
     """
 
     def __cinit__(self, W):
         cdef const float[:, ::1] single
         cdef const double[:, ::1] double_
+        cdef const uint16_t[:, ::1] half
         self.n_features, self.width = W.shape
         self.level = simd_level()
         self.is_double = W.dtype == np.float64
+        self.is_half = W.dtype == np.float16
         if self.is_double:
             double_ = W
             self.owner = double_
             self.W = <const void *> &double_[0, 0]
+        elif self.is_half:
+            half = W.view(np.uint16)
+            self.owner = half
+            self.W = <const void *> &half[0, 0]
         else:
             single = W
             self.owner = single
@@ -150,6 +211,9 @@ cdef class RowTimes:
         if self.is_double:
             shore_csr_row_times_double[self.level](
                 <const double *> x, columns, wide, n, <const double *> self.W, self.width, self.width, <double *> out)
+        elif self.is_half:
+            shore_csr_row_times_half[self.level](
+                <const float *> x, columns, wide, n, <const uint16_t *> self.W, self.width, self.width, <float *> out)
         else:
             shore_csr_row_times_float[self.level](
                 <const float *> x, columns, wide, n, <const float *> self.W, self.width, self.width, <float *> out)
@@ -162,6 +226,9 @@ cdef class RowTimes:
         if self.is_double:
             shore_dense_rows_times_double[self.level](
                 <const double *> x, 1, self.n_features, <const double *> self.W, self.width, <double *> out)
+        elif self.is_half:
+            shore_dense_rows_times_half[self.level](
+                <const float *> x, 1, self.n_features, <const uint16_t *> self.W, self.width, <float *> out)
         else:
             shore_dense_rows_times_float[self.level](
                 <const float *> x, 1, self.n_features, <const float *> self.W, self.width, <float *> out)

@@ -12,8 +12,30 @@ SHORE_INLINE int64_t NAME(column_at)(const void *columns, int wide, int64_t e) {
     return wide ? ((const int64_t *)columns)[e] : ((const int32_t *)columns)[e];
 }
 
-SHORE_INLINE void NAME(strip)(const REAL *x, const void *columns, int wide, int64_t n, const REAL *P, int64_t stride,
-                              REAL *out, const int vectors) {
+/* P is a matrix of REAL or, with the constant `half` (for float only), of half precision: expanded as it is loaded, so
+ * that results are those of the expanded matrix. */
+SHORE_INLINE V NAME(load)(const void *P, int64_t at, const int half) {
+#if REAL_BITS == 32
+    const uint16_t *h = (const uint16_t *)P + at;
+#if defined(SHORE_X86_LEVELS) && SHORE_LEVEL == SHORE_AVX512
+    if (half) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)h));
+#elif defined(SHORE_X86_LEVELS) && SHORE_LEVEL == SHORE_AVX2
+    if (half) return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
+#elif defined(SHORE_X86_LEVELS)
+    if (half) return shore_four_halves(h);
+#else
+    if (half) return shore_half(*h);
+#endif
+#endif
+    return V_LOAD((const REAL *)P + at);
+}
+
+SHORE_INLINE REAL NAME(load_one)(const void *P, int64_t at, const int half) {
+    return half ? (REAL)shore_half(((const uint16_t *)P)[at]) : ((const REAL *)P)[at];
+}
+
+SHORE_INLINE void NAME(strip)(const REAL *x, const void *columns, int wide, int64_t n, const void *P, int64_t at,
+                              int64_t stride, REAL *out, const int vectors, const int half) {
     V total[8];
     for (int v = 0; v < vectors; v++) total[v] = V_SET1(0);
     for (int64_t start = 0; start < n; start += CHUNK) {
@@ -21,48 +43,60 @@ SHORE_INLINE void NAME(strip)(const REAL *x, const void *columns, int wide, int6
         V sum[8];
         for (int v = 0; v < vectors; v++) sum[v] = V_SET1(0);
         for (int64_t e = start; e < end; e++) {
-            const REAL *p = P + NAME(column_at)(columns, wide, e) * stride;
+            const int64_t p = NAME(column_at)(columns, wide, e) * stride + at;
             const V x_e = V_SET1(x[e]);
-            for (int v = 0; v < vectors; v++) sum[v] = V_FMA(x_e, V_LOAD(p + v * V_LANES), sum[v]);
+            for (int v = 0; v < vectors; v++) sum[v] = V_FMA(x_e, NAME(load)(P, p + v * V_LANES, half), sum[v]);
         }
         for (int v = 0; v < vectors; v++) total[v] = V_ADD(total[v], sum[v]);
     }
-    for (int v = 0; v < vectors; v++) V_STORE(out + v * V_LANES, total[v]);
+    for (int v = 0; v < vectors; v++) V_STORE(out + at + v * V_LANES, total[v]);
 }
 
 /* out := Σ_e x_e P[column_e, :width], for one row of a CSR matrix */
-static void NAME(shore_csr_row_times)(const REAL *x, const void *columns, int wide, int64_t n, const REAL *P,
-                                      int64_t stride, int64_t width, REAL *out) {
+SHORE_INLINE void NAME(csr_row)(const REAL *x, const void *columns, int wide, int64_t n, const void *P, int64_t stride,
+                                int64_t width, REAL *out, const int half) {
     int64_t at = 0;
-    for (; at + 8 * V_LANES <= width; at += 8 * V_LANES) NAME(strip)(x, columns, wide, n, P + at, stride, out + at, 8);
-    for (; at + 4 * V_LANES <= width; at += 4 * V_LANES) NAME(strip)(x, columns, wide, n, P + at, stride, out + at, 4);
-    for (; at + V_LANES <= width; at += V_LANES) NAME(strip)(x, columns, wide, n, P + at, stride, out + at, 1);
+    for (; at + 8 * V_LANES <= width; at += 8 * V_LANES) NAME(strip)(x, columns, wide, n, P, at, stride, out, 8, half);
+    for (; at + 4 * V_LANES <= width; at += 4 * V_LANES) NAME(strip)(x, columns, wide, n, P, at, stride, out, 4, half);
+    for (; at + V_LANES <= width; at += V_LANES) NAME(strip)(x, columns, wide, n, P, at, stride, out, 1, half);
     for (; at < width; at++) {
         REAL total = 0;
         for (int64_t start = 0; start < n; start += CHUNK) {
             const int64_t end = start + CHUNK < n ? start + CHUNK : n;
             REAL sum = 0;
             for (int64_t e = start; e < end; e++)
-                sum = FMA(x[e], P[NAME(column_at)(columns, wide, e) * stride + at], sum);
+                sum = FMA(x[e], NAME(load_one)(P, NAME(column_at)(columns, wide, e) * stride + at, half), sum);
             total += sum;
         }
         out[at] = total;
     }
 }
 
+static void NAME(shore_csr_row_times)(const REAL *x, const void *columns, int wide, int64_t n, const REAL *P,
+                                      int64_t stride, int64_t width, REAL *out) {
+    NAME(csr_row)(x, columns, wide, n, P, stride, width, out, 0);
+}
+
+#if REAL_BITS == 32
+static void NAME(shore_csr_row_times_half)(const float *x, const void *columns, int wide, int64_t n, const uint16_t *P,
+                                           int64_t stride, int64_t width, float *out) {
+    NAME(csr_row)(x, columns, wide, n, P, stride, width, out, 1);
+}
+#endif
+
 #undef CHUNK
 
 #define ROWS 4
 #define STRIP 4
 
-SHORE_INLINE void NAME(dense_strip)(const REAL *const *x, int64_t d, const REAL *P, int64_t stride, REAL *const *out,
-                                    const int rows, const int vectors) {
+SHORE_INLINE void NAME(dense_strip)(const REAL *const *x, int64_t d, const void *P, int64_t at, int64_t stride,
+                                    REAL *const *out, const int rows, const int vectors, const int half) {
     V sum[ROWS][STRIP];
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++) sum[i][v] = V_SET1(0);
-    for (int64_t f = 0; f < d; f++, P += stride) {
+    for (int64_t f = 0; f < d; f++, at += stride) {
         V p[STRIP];
-        for (int v = 0; v < vectors; v++) p[v] = V_LOAD(P + v * V_LANES);
+        for (int v = 0; v < vectors; v++) p[v] = NAME(load)(P, at + v * V_LANES, half);
         for (int i = 0; i < rows; i++) {
             const V x_if = V_SET1(x[i][f]);
             for (int v = 0; v < vectors; v++) sum[i][v] = V_FMA(x_if, p[v], sum[i][v]);
@@ -73,7 +107,8 @@ SHORE_INLINE void NAME(dense_strip)(const REAL *const *x, int64_t d, const REAL 
 }
 
 /* out := X P for up to four dense rows */
-static void NAME(shore_dense_rows_times)(const REAL *X, int64_t n, int64_t d, const REAL *P, int64_t width, REAL *out) {
+SHORE_INLINE void NAME(dense_rows)(const REAL *X, int64_t n, int64_t d, const void *P, int64_t width, REAL *out,
+                                   const int half) {
     const REAL *x[ROWS];
     REAL *here[ROWS];
     int64_t at = 0;
@@ -82,24 +117,35 @@ static void NAME(shore_dense_rows_times)(const REAL *X, int64_t n, int64_t d, co
         const int wide = at + STRIP * V_LANES <= width;
         for (int i = 0; i < ROWS; i++) here[i] = out + (i < n ? i : 0) * width + at;
         if (n == ROWS && wide)
-            NAME(dense_strip)(x, d, P + at, width, here, ROWS, STRIP);
+            NAME(dense_strip)(x, d, P, at, width, here, ROWS, STRIP, half);
         else if (n == ROWS)
-            NAME(dense_strip)(x, d, P + at, width, here, ROWS, 1);
+            NAME(dense_strip)(x, d, P, at, width, here, ROWS, 1, half);
         else
             for (int64_t i = 0; i < n; i++)
                 if (wide)
-                    NAME(dense_strip)(x + i, d, P + at, width, here + i, 1, STRIP);
+                    NAME(dense_strip)(x + i, d, P, at, width, here + i, 1, STRIP, half);
                 else
-                    NAME(dense_strip)(x + i, d, P + at, width, here + i, 1, 1);
+                    NAME(dense_strip)(x + i, d, P, at, width, here + i, 1, 1, half);
         at += wide ? STRIP * V_LANES : V_LANES;
     }
     for (; at < width; at++)
         for (int64_t i = 0; i < n; i++) {
             REAL sum = 0;
-            for (int64_t f = 0; f < d; f++) sum = FMA(x[i][f], P[f * width + at], sum);
+            for (int64_t f = 0; f < d; f++) sum = FMA(x[i][f], NAME(load_one)(P, f * width + at, half), sum);
             out[i * width + at] = sum;
         }
 }
+
+static void NAME(shore_dense_rows_times)(const REAL *X, int64_t n, int64_t d, const REAL *P, int64_t width, REAL *out) {
+    NAME(dense_rows)(X, n, d, P, width, out, 0);
+}
+
+#if REAL_BITS == 32
+static void NAME(shore_dense_rows_times_half)(const float *X, int64_t n, int64_t d, const uint16_t *P, int64_t width,
+                                              float *out) {
+    NAME(dense_rows)(X, n, d, P, width, out, 1);
+}
+#endif
 
 #undef ROWS
 #undef STRIP

@@ -43,14 +43,21 @@ def csr_parts(X: Any) -> tuple[Array, Array, Array]:
 
 
 def times(X: Any, P: Array, n_threads: int) -> Array:
-    """X P for dense or CSR rows, every row the same bits whatever rows it is computed with."""
+    """X P for dense or CSR rows, every row the same bits whatever rows it is computed with.
+
+    P of float16 is read as float32, which the result then has.
+    """
     P = np.ascontiguousarray(P)
-    out = np.empty((X.shape[0], P.shape[1]), dtype=P.dtype)
+    half = P.dtype == np.float16
+    out = np.empty((X.shape[0], P.shape[1]), dtype=np.float32 if half else P.dtype)
     threads = max(1, min(n_threads, X.shape[0]))
+    csr_times: Any = _core.csr_times_half if half else _core.csr_times
+    dense_times: Any = _core.dense_times_half if half else _core.dense_times
+    weights = P.view(np.uint16) if half else P
     if is_sparse(X):
-        _core.csr_times(*csr_parts(X), P, out, threads)
+        csr_times(*csr_parts(X), weights, out, threads)
     else:
-        _core.dense_times(np.require(X, dtype=P.dtype, requirements=["C", "A"]), P, out, threads)
+        dense_times(np.require(X, dtype=out.dtype, requirements=["C", "A"]), weights, out, threads)
     return out
 
 
