@@ -60,6 +60,13 @@ def test_refining_finds_worse_supports():
     assert refined.delta == pytest.approx(max(eigenvalues[-1] - 1, 1 - eigenvalues[0]), rel=1e-9)
 
 
+def test_refining_looks_at_the_smallest_singular_value_too():
+    """No column is longer than 1 here, so that only vectors that Φ shrinks matter."""
+    phi = shore.MatrixCompression(0.4 * shore.GaussianCompression(60, 1000, dtype=np.float64).toarray())
+    drawn, refined = (rip_estimate(phi, 6, n_supports=200, refine=refine) for refine in (False, True))
+    assert 1 - refined.delta < 0.55 * (1 - drawn.delta)  # σ_min²
+
+
 def test_share_covers_as_often_as_it_says():
     """Over many seeds, the share of supports worse than the worst seen is at most `share` in 90 % of them."""
     phi = shore.GaussianCompression(12, 16, seed=3)
