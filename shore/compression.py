@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ class Compression(ABC):
     dtype: np.dtype[Any]
     _phi: _core.Phi
     _squared_norm: float | None = None
+    _stored = False  # whether Φ came as it is, and not from a seed
 
     @abstractmethod
     def toarray(self) -> npt.NDArray[Any]:
@@ -165,6 +166,15 @@ class _DenseCompression(Compression):
         norms = np.sqrt(np.einsum("ji,ji->j", columns, columns, dtype=np.float64))
         self._phi = _core.Phi.dense(columns, float(norms.max()) * (1 + 1e-9), resolve_n_threads())
 
+    @classmethod
+    def _from_columns(cls, columns: npt.NDArray[Any], **attributes: Any) -> Self:
+        """Φ from its columns, a C-contiguous array (K, m) of finite numbers that is not copied."""
+        made = cls.__new__(cls)
+        made._stored = True
+        made.__dict__.update(attributes)
+        made._set_columns(columns)
+        return made
+
     def toarray(self) -> npt.NDArray[Any]:
         """Φ as a dense array of shape (m, K)."""
         return np.ascontiguousarray(self._columns.T)
@@ -207,6 +217,8 @@ class GaussianCompression(_DenseCompression):
         self._set_columns(columns)
 
     def __reduce__(self) -> Any:
+        if self._stored:
+            return _rebuild_stored, (type(self)._from_columns, self._columns, {"seed": self.seed})
         return _rebuild, (type(self), (self.n_components, self.n_outputs), {"seed": self.seed, "dtype": self.dtype})
 
     def __repr__(self) -> str:
@@ -287,12 +299,40 @@ class SparseSignCompression(Compression):
         self.dtype = float_dtype(dtype)
         pad, size, table_dtype = _core.sign_layout(self.n_components, self.n_outputs, self.nnz_per_output)
         tables = np.empty(size, dtype=table_dtype)
+        self._set_tables(tables, pad)
+        _core.make_sign_tables(self._phi, tables, self.seed, resolve_n_threads())
+        tables.flags.writeable = False
+
+    def _set_tables(self, tables: npt.NDArray[Any], pad: int) -> None:
+        self._tables = tables
         self._phi = _core.Phi.signs(
             tables, self.n_components, self.n_outputs, self.nnz_per_output, pad, self.dtype == np.float64
         )
-        _core.make_sign_tables(self._phi, tables, self.seed, resolve_n_threads())
+
+    @classmethod
+    def _from_tables(
+        cls, tables: npt.NDArray[Any], n_components: int, n_outputs: int, nnz_per_output: int, seed: int, dtype: Any
+    ) -> Self:
+        """Φ from its tables, which are checked and not copied."""
+        made = cls.__new__(cls)
+        made._stored = True
+        made.n_components = check_positive(n_components, "n_components")
+        made.n_outputs = check_positive(n_outputs, "n_outputs")
+        made.nnz_per_output = check_positive(nnz_per_output, "nnz_per_output")
+        made.seed, made.dtype = check_seed(seed, "seed"), float_dtype(dtype)
+        # In Python's integers first: those of the core have 64 bits.
+        size = -(-made.n_outputs // _core.TILE) * _core.TILE * made.nnz_per_output
+        if made.nnz_per_output > made.n_components or tables.shape != (size,):
+            raise ValueError(f"tables of shape {tables.shape} are not those of {made!r}")
+        pad, _, table_dtype = _core.sign_layout(made.n_components, made.n_outputs, made.nnz_per_output)
+        if tables.dtype != table_dtype:
+            raise ValueError(f"tables of dtype {tables.dtype} are not those of {made!r}")
         tables.flags.writeable = False
-        self._tables = tables
+        made._set_tables(tables, pad)
+        illegal = _core.illegal_sign_places(made._phi, resolve_n_threads())
+        if illegal:
+            raise ValueError(f"tables hold {illegal} entries that are no places of {made!r}")
+        return made
 
     def toarray(self) -> npt.NDArray[Any]:
         """Φ as a dense array of shape (m, K)."""
@@ -313,6 +353,10 @@ class SparseSignCompression(Compression):
         return np.asarray(self.compress(correlations, n_threads=1)[0], dtype=np.float64)
 
     def __reduce__(self) -> Any:
+        if self._stored:
+            names = ("n_components", "n_outputs", "nnz_per_output", "seed", "dtype")
+            attributes = {name: getattr(self, name) for name in names}
+            return _rebuild_stored, (type(self)._from_tables, self._tables, attributes)
         options = {"nnz_per_output": self.nnz_per_output, "seed": self.seed, "dtype": self.dtype}
         return _rebuild, (type(self), (self.n_components, self.n_outputs), options)
 
@@ -327,10 +371,18 @@ def _rebuild(kind: type[Compression], arguments: tuple[Any, ...], options: dict[
     return kind(*arguments, **options)
 
 
+def _rebuild_stored(make: Any, array: npt.NDArray[Any], attributes: dict[str, Any]) -> Compression:
+    made: Compression = make(array, **attributes)
+    return made
+
+
 def same_compression(one: Compression | None, other: Compression | None) -> bool:
     """Whether both are the same Φ; None is that of the uncompressed model."""
     if type(one) is not type(other) or repr(one) != repr(other):
         return False
-    if isinstance(one, MatrixCompression) and isinstance(other, MatrixCompression):
-        return bool(np.array_equal(one.toarray(), other.toarray()))
+    if isinstance(one, _DenseCompression) and isinstance(other, _DenseCompression):
+        from_seeds = isinstance(one, GaussianCompression) and not (one._stored or other._stored)
+        return from_seeds or bool(np.array_equal(one._columns, other._columns))
+    if isinstance(one, SparseSignCompression) and isinstance(other, SparseSignCompression):
+        return not (one._stored or other._stored) or bool(np.array_equal(one._tables, other._tables))
     return True

@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+TILE: int
+
 class Phi:
     is_double: bool
     @staticmethod
@@ -15,6 +17,7 @@ class Phi:
 def make_gaussian(columns: npt.NDArray[Any], seed: int, n_threads: int) -> None: ...
 def sign_layout(n_components: int, n_outputs: int, nnz: int) -> tuple[int, int, type[np.unsignedinteger[Any]]]: ...
 def make_sign_tables(phi: Phi, tables: npt.NDArray[Any], seed: int, n_threads: int) -> None: ...
+def illegal_sign_places(phi: Phi, n_threads: int) -> int: ...
 def signs_to_rows(phi: Phi, rows: npt.NDArray[np.int64], signs: npt.NDArray[np.int8]) -> None: ...
 def compress_csr(
     phi: Phi,

@@ -21,6 +21,7 @@ cdef enum:
 cdef extern from "compression_tables.h" nogil:
     void shore_gaussian_column(uint64_t, int64_t, int64_t, double, double *) noexcept
     void shore_sign_tile(uint64_t, int64_t, const shore_compression *, void *) noexcept
+    int64_t shore_illegal_places(const shore_compression *, int64_t) noexcept
     ctypedef void (*compress_float_fn)(
         const shore_compression *, const float *, const void *, int, int64_t, float *) noexcept
     ctypedef void (*compress_double_fn)(
@@ -35,6 +36,8 @@ cdef extern from "compression_tables.h" nogil:
     coarse_double_fn *shore_coarse_column_double
     correlate_float_fn *shore_correlate_row_float
     correlate_double_fn *shore_correlate_row_double
+
+TILE = SHORE_TILE
 
 
 cdef class Phi:
@@ -149,6 +152,15 @@ def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
         for tile in prange(n_tiles, schedule="static"):
             shore_sign_tile(seed, tile, &phi.c, start)
+
+
+def illegal_sign_places(Phi phi, int n_threads):
+    """How many entries of the tables are no place of their segment: with any, a kernel would leave its arrays."""
+    cdef int64_t n_tiles = (phi.c.n_outputs + SHORE_TILE - 1) // SHORE_TILE, tile, illegal = 0
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        for tile in prange(n_tiles, schedule="static"):
+            illegal += shore_illegal_places(&phi.c, tile)
+    return illegal
 
 
 def signs_to_rows(Phi phi, int64_t[:, ::1] rows, signed char[:, ::1] signs):

@@ -35,6 +35,24 @@ static void shore_sign_tile(uint64_t seed, int64_t tile, const shore_compression
     }
 }
 
+/* How many entries of a tile are no place of their segment. */
+static int64_t shore_illegal_places(const shore_compression *phi, int64_t tile) {
+    int64_t illegal = 0;
+    for (int64_t k = 0; k < phi->nnz; k++) {
+        const int64_t at = (tile * phi->nnz + k) * SHORE_TILE;
+        const uint32_t first = (uint32_t)(k * 2 * phi->pad), last = (uint32_t)(2 * phi->pad - 1);
+        const uint32_t within = (uint32_t)phi->pad - 1, size = (uint32_t)(phi->starts[k + 1] - phi->starts[k]);
+        uint32_t here = 0;
+        for (int o = 0; o < SHORE_TILE; o++) {
+            const uint32_t place =
+                (phi->wide ? ((const uint32_t *)phi->tables)[at + o] : ((const uint16_t *)phi->tables)[at + o]) - first;
+            here += (uint32_t)(place > last) | (uint32_t)((place & within) >= size);
+        }
+        illegal += here;
+    }
+    return illegal;
+}
+
 #define SHORE_TEMPLATE "compression_kernel.h"
 #include "multiversion.h"
 
