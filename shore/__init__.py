@@ -11,6 +11,7 @@ from shore.constraints import Box, Simplex
 from shore.decoders import DecodeInfo, decode
 from shore.estimator import NotFittedError, ShoreRegressor
 from shore.explanation import Explanation
+from shore.modelfile import ModelFileError, load
 from shore.predictor import Predictor
 from shore.projection import project
 
@@ -20,6 +21,7 @@ __all__ = [
     "Explanation",
     "GaussianCompression",
     "MatrixCompression",
+    "ModelFileError",
     "NotFittedError",
     "Predictor",
     "ShoreRegressor",
@@ -28,6 +30,7 @@ __all__ = [
     "__version__",
     "datasets",
     "decode",
+    "load",
     "metrics",
     "project",
     "show_versions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any, Self
@@ -462,9 +463,10 @@ class ShoreRegressor(Parameters):
 
     @property
     def coef_(self) -> Array:
-        """W of shape (m, d)."""
+        """W of shape (m, d); float16 of a model file is expanded, at every call, to float32."""
         self._require_fitted()
-        return self._weights()[0].T
+        W = self._weights()[0]
+        return (W.astype(np.float32) if W.dtype == np.float16 else W).T
 
     @property
     def intercept_(self) -> Array:
@@ -484,8 +486,7 @@ class ShoreRegressor(Parameters):
             raise ValueError(f"Y has {outputs.shape[1]} outputs, but the model has {self.n_outputs_}")
 
     def _blocks(self, X: Any) -> Iterable[slice]:
-        width = self._feature_major.shape[1]
-        step = max(1, _BLOCK_BYTES // (width * self._feature_major.itemsize))
+        step = max(1, _BLOCK_BYTES // self._intercept.nbytes)  # as long as a row of scores
         return (slice(start, min(X.shape[0], start + step)) for start in range(0, X.shape[0], step))
 
     def _decode(
@@ -531,7 +532,7 @@ class ShoreRegressor(Parameters):
         """
         self._require_fitted()
         W, intercept = self._weights()
-        rows = self._check_inputs(X, W.dtype)
+        rows = self._check_inputs(X, intercept.dtype)
         self._check_widths(rows)
         threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
         s = check_positive(self.sparsity if sparsity is None else sparsity, "sparsity")
@@ -548,7 +549,7 @@ class ShoreRegressor(Parameters):
             B = _compressed(rows[here], W, intercept, threads)
             limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
             results.append(self._decode(B, self.compression_, s, threads, **limits))
-        found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), W.dtype)
+        found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), intercept.dtype)
         if not return_info:
             return found
         return found, join_infos([info for _, info in results])
@@ -590,7 +591,7 @@ class ShoreRegressor(Parameters):
         """
         self._require_fitted()
         W, intercept = self._weights()
-        rows = self._check_inputs(X, W.dtype)
+        rows = self._check_inputs(X, intercept.dtype)
         self._check_widths(rows)
         return _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
 
@@ -626,10 +627,42 @@ class ShoreRegressor(Parameters):
         self._require_fitted()
         top = check_positive(top_features, "top_features")
         W, intercept = self._weights()
-        rows = sparse.csr_array(self._check_inputs(X, W.dtype)).astype(W.dtype)
+        rows = sparse.csr_array(self._check_inputs(X, intercept.dtype)).astype(intercept.dtype)
         self._check_widths(rows)
         found = self.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
         return explain(rows, found, W, intercept, self.compression_, top)
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str], *, weights: str | None = None) -> None:
+        """Write the model to one file, which `shore.load` reads; no pickle.
+
+        A file of that name is replaced only once the new one is complete. The sums of `partial_fit` are not saved:
+        W is solved for, and a loaded model starts anew.
+
+        Parameters
+        ----------
+        path : str or path
+        weights : 'float16', optional
+            Store W in half precision, of a float32 model only: the file is about half as long, and predictions are
+            those of the rounded W. None stores W as it is.
+
+        Examples
+        --------
+        >>> import shore, tempfile
+        >>> from pathlib import Path
+        >>> from shore.datasets import make_synthetic
+        >>> problem = make_synthetic(200, 20, 500)
+        >>> model = shore.ShoreRegressor(3, n_components=64).fit(problem.X, problem.Y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(Path(folder, "m.shore"))
+        ...     again = shore.load(Path(folder, "m.shore"))
+        >>> abs(again.predict(problem.X) - model.predict(problem.X)).max().item()
+        0.0
+        """
+        from shore import modelfile  # which imports this module
+
+        modelfile.save(self, path, weights)
 
 
 def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
