@@ -8,12 +8,14 @@ The exit code is 1 if a bar is missed.
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import benchmarks.reading as reading_suite
 import numpy as np
 from benchmarks.fitting import bare_blas, scipy_cg, text_like
+from benchmarks.loading import large_model
 from benchmarks.problems import KINDS, compressed, sparse_outputs
 from benchmarks.projection import project_numpy
 from benchmarks.ratio import ratio
@@ -217,10 +219,60 @@ def report_peak():
     print((resident("VmHWM") - before) / (4 * DENSE[1] ** 2))
 
 
-def resident(what):
-    """Bytes of a line of /proc/self/status."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def resident(what, file="status"):
+    """Bytes of a line of /proc/self/status or another of its files."""
+    lines = Path("/proc/self", file).read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
+
+
+FILE = (125_000, 2_000, 50_000)  # d, m, K
+
+
+def file():
+    """load of a 1 GB file, d = 125,000, m = 2,000, K = 50,000, and two processes that predict with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "m.shore")
+        large_model(*FILE).save(path)
+        size = path.stat().st_size
+        for verify, bar in ((False, 50), (True, np.inf)):
+            times = []
+            for _ in range(3 if verify else 15):
+                started = time.perf_counter()
+                shore.load(path, verify=verify)
+                times.append(1e3 * (time.perf_counter() - started))
+            low, median, high = np.quantile(times, [0.25, 0.5, 0.75])
+            name = f"{size / 1e9:.2f} GB, mmap, verify={verify}: ms"
+            yield name, f"{median:.2f} ({low:.2f} to {high:.2f})", median < bar, f"< {bar}"
+        code = "import sys; sys.path.insert(0, sys.argv[1]); import bars; bars.report_shares(sys.argv[2])"
+        command = [sys.executable, "-c", code, str(Path(__file__).resolve().parent), str(path)]
+        both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        readings = []
+        for _ in range(3):  # at the start; with the model loaded and used; and then, when both of them are there
+            readings.append([int(process.stdout.readline()) for process in both])
+            for process in both:
+                process.stdin.write("on\n")
+                process.stdin.flush()
+        for process in both:
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        share = (sum(readings[2]) - sum(readings[0])) / size
+        yield "growth of the PSS of both processes, in files", f"{share:.2f}", share < 1.2, "< 1.2"
+
+
+def report_shares(path):
+    """Print the proportional set size before a model is used, after, and once more, each time waiting for a line."""
+    X = sparse.csr_array(np.ones((4, 4), dtype=np.float32))
+    shore.ShoreRegressor(1, n_components=8, n_threads=1).fit(X, X).predict(X)  # all libraries are there
+    print(resident("Pss:", "smaps_rollup"), flush=True)
+    sys.stdin.readline()
+    model, d = shore.load(path, verify=False), FILE[0]
+    features = np.random.default_rng(0).permutation(d)  # every row of W
+    X = sparse.csr_array((np.ones(d, dtype=np.float32), features, np.arange(0, d + 1, 125)), shape=(d // 125, d))
+    model.predict(X, n_threads=1)
+    for _ in range(2):
+        print(resident("Pss:", "smaps_rollup"), flush=True)
+        sys.stdin.readline()
 
 
 PARTS = {
@@ -233,6 +285,7 @@ PARTS = {
     "citeulike": citeulike,
     "serving": serving,
     "fit_dense": fit_dense,
+    "file": file,
 }
 
 
