@@ -1,0 +1,67 @@
+"""What half precision of W costs: precision at 1, 3 and 5 with W in float32 and float16, s = 5, sparse signs.
+
+    python asv_bench/half.py FOLDER [FILE.md]
+
+FOLDER holds the data sets, each a folder that `shore.datasets.load_dataset` reads. Prints a table, or writes it between
+the markers of FILE.md.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import shore
+from shore.datasets import load_dataset
+from shore.metrics import precision_at_k
+
+SETS = {
+    "citeulike-t-tags5": {"n_components": 1000, "alpha": 2.0},
+    "delicious-983": {"n_components": 256},
+    "bibtex": {"n_components": 128},
+}
+
+
+def normalised(X):
+    """Rows of length one."""
+    X = X.astype(np.float32)
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)))
+    X.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(X.indptr)).astype(np.float32)
+    return X
+
+
+def table(folder):
+    yield "| data set | m | W | file, MB | P@1 | P@3 | P@5 | rows with the same outputs |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, options in SETS.items():
+        data = load_dataset(folder / name)
+        X, X_test = normalised(data.X_train), normalised(data.X_test)
+        model = shore.ShoreRegressor(5, **options).fit(X, data.Y_train)
+        plain = model.predict(X_test)
+        with tempfile.TemporaryDirectory() as here:
+            path = Path(here, "m.shore")
+            for weights, called in ((None, "float32"), ("float16", "float16")):
+                model.save(path, weights=weights)
+                found = shore.load(path).predict(X_test)
+                scores = [f"{precision_at_k(data.Y_test, found, k):.4f}" for k in (1, 3, 5)]
+                other = abs(found.astype(bool).astype(np.int8) - plain.astype(bool).astype(np.int8)).sum(axis=1)
+                same = f"{100 * np.mean(np.asarray(other) == 0):.1f} %"
+                size = f"{path.stat().st_size / 1e6:.1f}"
+                yield " | ".join([f"| {name}", str(options["n_components"]), called, size, *scores, f"{same} |"])
+
+
+def main():
+    text = "\n".join(table(Path(sys.argv[1])))
+    if len(sys.argv) == 2:
+        print(text)
+        return
+    page = Path(sys.argv[2])
+    before, after = "<!-- half: begin -->", "<!-- half: end -->"
+    pattern = re.compile(f"{before}.*?{after}", flags=re.DOTALL)
+    page.write_text(pattern.sub(f"{before}\n\n{text}\n\n{after}", page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
