@@ -48,6 +48,9 @@ def test_synthetic_measures_what_it_says(tmp_path):
         "training_loss": loss,
         "loss_ratio": loss / training_loss(Y, plain.predict_compressed(X)),
         "iterations": 3.0,
+        "full_passes": 3.0,
+        "converged": 1.0,
+        "us_per_row": row["seconds"] / 100 * 1e6,
     }
     for name, value in expected.items():
         assert row[name] == pytest.approx(value, rel=1e-4), name
@@ -154,6 +157,8 @@ def test_real_takes_folders_and_files(tmp_path, folder):
     assert len(store.rows) == 2 * 2 * 2 * 2 * 2 * 4
     assert {row["dataset"] for row in store.rows} == {"toy", "words"}
     assert all(0.5 < row["loss_ratio"] < 1.5 for row in store.rows)
+    cells = {(row["dataset"], row["compression"], row["m"], row["trial"]): row["training_loss"] for row in store.rows}
+    assert len(set(cells.values())) == len(cells) == 2 * 2 * 2 * 2  # another Φ in every one
     assert is_png(output / "precision.png")
     assert "### toy, s = 1, sparse signs" in (output / "report.md").read_text(encoding="utf-8")
     assert run_real([folder], settings, output).rows == store.rows
