@@ -195,6 +195,8 @@ def refusal(errors: Sequence[Any]) -> JSONResponse:
         message = error["msg"]
         if error["type"] == "json_invalid":
             message = f"not valid JSON at character {error['loc'][-1]}: {error['ctx']['error']}"
+        elif error["type"] == "model_attributes_type":  # pydantic speaks of dictionaries, and not of the header
+            message = "must be a JSON object" + ("" if where else ", sent with Content-Type: application/json")
         detail.append({"field": where.lstrip(".") or "body", "message": message})
     return JSONResponse({"detail": detail}, 422)
 

@@ -547,6 +547,40 @@ def test_the_load_test_is_bounded(modules, path):
             modules["load_test"].main([str(path), *option])
 
 
-def test_the_page_lists_what_is_required():
+def test_the_page_shows_what_the_service_answers(app, tmp_path):
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    options = re.search(r"make_model\.py model\.shore (--.*)", page)[1].split()
+    assert run("make_model.py", tmp_path / "model.shore", *options).returncode == 0
+    examples = re.findall(r"\$ curl --json '(.*?)' localhost:8000(/\w+)\n(.*?)```", page, re.DOTALL)
+    assert {where for _, where, _ in examples} == {"/predict", "/predict_many", "/explain"}
+    with serving(app, tmp_path / "model.shore") as client:
+        for body, where, expected in examples:
+            answer = client.post(where, content=body, headers=_type("application/json")).json()
+            assert_close(answer, json.loads(expected))
+
+
+def assert_close(found, expected):
+    """The same but for the rounding of another machine."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+        for name in expected:
+            assert_close(found[name], expected[name])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    else:
+        assert found == (pytest.approx(expected, rel=1e-2, abs=1e-3) if isinstance(expected, float) else expected)
+
+
+def test_the_page_has_the_limits_as_they_are(app, modules):
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for name, shown in (("max_features", "4,096"), ("max_rows", "1,000"), ("max_top_features", "100")):
+        assert f"| `--{name.replace('_', '-')}` | {shown} |" in page
+        assert f"{getattr(app.Limits(), name):,}" == shown
+    assert app.Limits().max_body_bytes == 1 << 20
+
+
+def test_what_is_required_is_listed():
     names = re.findall(r"^([a-z0-9]+)>=", (FOLDER / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert {"fastapi", "uvicorn", "httpx"} <= set(names)
