@@ -571,7 +571,7 @@ class ShoreRegressor(Parameters):
         resolve_n_threads(n_threads)
         W, intercept = self._weights()
         options = check_decoding(
-            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.constraint, W.dtype
+            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.constraint, intercept.dtype
         )
         return Predictor(W, intercept, self.compression_, self.sparsity, self.constraint, options)
 

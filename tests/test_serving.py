@@ -111,6 +111,12 @@ def test_w_may_be_read_only():
     assert_serves(model.predictor(), model)
 
 
+def test_half_precision_of_w_does_not_bound_the_constraint(tmp_path):
+    fitted(constraint=shore.Simplex(1e5)).save(tmp_path / "m.shore", weights="float16")  # past the range of float16
+    model = shore.load(tmp_path / "m.shore")
+    assert_serves(model.predictor(), model)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_of_every_kind(dtype):
     model = fitted(dtype=dtype)
