@@ -15,7 +15,7 @@ from scipy import sparse
 from shore._validation import canonical_csr, check_number, check_seed, float_dtype, working_dtype
 from shore.datasets.xmc import load_xmc
 
-__all__ = ["Dataset", "load_dataset"]
+__all__ = ["Dataset", "find_files", "load_dataset", "load_files", "load_npz", "load_pair", "split_rows"]
 
 _FOUR = ("X_train.npz", "Y_train.npz", "X_test.npz", "Y_test.npz")
 _TWO = ("X.npz", "Y.npz")
@@ -48,8 +48,14 @@ class Dataset:
     Y_test: sparse.csr_array
 
 
-def _load_npz(path: Path, dtype: np.dtype[Any]) -> sparse.csr_array:
-    """A matrix as scipy.sparse.save_npz writes it: canonical, finite, without zeros. No pickles are read."""
+def load_npz(path: Path, dtype: np.dtype[Any]) -> sparse.csr_array:
+    """A matrix as scipy.sparse.save_npz writes it: canonical, finite, without zeros. No pickles are read.
+
+    Parameters
+    ----------
+    path : Path
+    dtype : dtype
+    """
     try:
         with open(path, "rb") as file:
             stored = sparse.load_npz(file)
@@ -69,8 +75,15 @@ def _load_npz(path: Path, dtype: np.dtype[Any]) -> sparse.csr_array:
     return sparse.csr_array(csr)
 
 
-def _npz_pair(x_path: Path, y_path: Path, dtype: np.dtype[Any]) -> Pair:
-    X, Y = _load_npz(x_path, dtype), _load_npz(y_path, dtype)
+def load_pair(x_path: Path, y_path: Path, dtype: np.dtype[Any]) -> Pair:
+    """Inputs and outputs of the same rows, each in a file ``.npz``.
+
+    Parameters
+    ----------
+    x_path, y_path : Path
+    dtype : dtype
+    """
+    X, Y = load_npz(x_path, dtype), load_npz(y_path, dtype)
     if X.shape[0] != Y.shape[0]:
         raise ValueError(
             f"{x_path} and {y_path.name} must have the same number of rows, got {X.shape[0]} and {Y.shape[0]}"
@@ -78,8 +91,19 @@ def _npz_pair(x_path: Path, y_path: Path, dtype: np.dtype[Any]) -> Pair:
     return X, Y
 
 
-def _split(X: sparse.csr_array, Y: sparse.csr_array, test_share: float, seed: int) -> tuple[Pair, Pair]:
-    """A random part of the rows for testing, the others for training; both in their order in the file."""
+def split_rows(X: sparse.csr_array, Y: sparse.csr_array, test_share: float, seed: int) -> tuple[Pair, Pair]:
+    """A random part of the rows for testing, the others for training; both in their order in the file.
+
+    Parameters
+    ----------
+    X, Y : csr_array
+    test_share : float
+    seed : int
+
+    Returns
+    -------
+    train, test : (X, Y)
+    """
     n = X.shape[0]
     if n < 2:
         raise ValueError(f"a data set to split needs at least 2 rows, got {n}")
@@ -107,27 +131,37 @@ def _text_files(names: list[str]) -> tuple[list[str], list[str], list[str]]:
     return texts, train, test
 
 
-def _load_folder(folder: Path, dtype: np.dtype[Any]) -> tuple[Pair, Pair | None]:
-    """Training and test rows, or all rows and None if they are not split."""
+Files = tuple[Path, ...]
+
+
+def find_files(folder: Path) -> tuple[Files, Files | None]:
+    """The files of training and of test rows, or of all rows and None if they are not split.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Returns
+    -------
+    train, test : tuple of Path
+        X and Y in two files ``.npz``, or one text file.
+    """
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     present = [name for name in _FOUR if name in names]
     if len(present) == 4:
-        train, test = (_npz_pair(folder / x, folder / y, dtype) for x, y in (_FOUR[:2], _FOUR[2:]))
-        _agree(train, test, str(folder / "*_train.npz"), "*_test.npz")
-        return train, test
+        paths = tuple(folder / name for name in _FOUR)
+        return paths[:2], paths[2:]
     if present:
         missing = [name for name in _FOUR if name not in names]
         raise ValueError(f"{folder} holds {', '.join(present)}, but not {', '.join(missing)}")
     if all(name in names for name in _TWO):
-        return _npz_pair(folder / _TWO[0], folder / _TWO[1], dtype), None
+        return tuple(folder / name for name in _TWO), None
 
     texts, trains, tests = _text_files(names)
     if len(trains) == len(tests) == 1 and trains != tests:
-        train, test = (load_xmc(folder / name, dtype=dtype) for name in (trains[0], tests[0]))
-        _agree(train, test, str(folder / trains[0]), tests[0])
-        return train, test
+        return (folder / trains[0],), (folder / tests[0],)
     if len(texts) == 1:
-        return load_xmc(folder / texts[0], dtype=dtype), None
+        return (folder / texts[0],), None
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     raise ValueError(f"{folder} is no data set: looked for {_LOOKED_FOR}; found {shown or 'no files'}")
 
@@ -138,6 +172,30 @@ def dataset_name(path: str | os.PathLike[str]) -> str:
     if place.is_dir():
         return place.resolve().name
     return re.sub(r"(\.txt)?(\.gz)?$", "", place.name, flags=re.IGNORECASE)
+
+
+def load_files(files: Files, dtype: np.dtype[Any]) -> Pair:
+    """X and Y of files as `find_files` gives them.
+
+    Parameters
+    ----------
+    files : tuple of Path
+    dtype : dtype
+    """
+    return load_xmc(files[0], dtype=dtype) if len(files) == 1 else load_pair(files[0], files[1], dtype)
+
+
+def _load_folder(folder: Path, dtype: np.dtype[Any]) -> tuple[Pair, Pair | None]:
+    """Training and test rows, or all rows and None if they are not split."""
+    train_files, test_files = find_files(folder)
+    train = load_files(train_files, dtype)
+    if test_files is None:
+        return train, None
+    test = load_files(test_files, dtype)
+    shown = (str(folder / "*_train.npz"), "*_test.npz") if len(train_files) == 2 else (
+        str(train_files[0]), test_files[0].name)  # fmt: skip
+    _agree(train, test, *shown)
+    return train, test
 
 
 def load_dataset(
@@ -198,5 +256,5 @@ def load_dataset(
     else:
         raise FileNotFoundError(f"path must be a folder or a file, but {place} does not exist")
     if test is None:
-        train, test = _split(*train, share, seed)
+        train, test = split_rows(*train, share, seed)
     return Dataset(dataset_name(place), *train, *test)

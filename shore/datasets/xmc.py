@@ -5,12 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import secrets
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +16,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from shore._core import xmc as _core
-from shore._validation import check_rows, float_dtype, is_sparse, working_dtype
+from shore._files import replacing
+from shore._validation import check_positive, check_rows, float_dtype, is_sparse, working_dtype
 
-__all__ = ["load_xmc", "save_xmc"]
+__all__ = ["XmcReader", "format_rows", "load_xmc", "save_xmc"]
+
+Pair = tuple[sparse.csr_array, sparse.csr_array]
 
 # Files are read in pieces of this size and written in blocks of rows with about this many entries.
 _CHUNK_BYTES = 1 << 22
@@ -188,9 +189,7 @@ def _grown(array: npt.NDArray[Any], used: int, more: int, share: float) -> npt.N
     return larger
 
 
-def load_xmc(
-    path: Any, *, dtype: npt.DTypeLike = np.float32, index_base: int = 0
-) -> tuple[sparse.csr_array, sparse.csr_array]:
+def load_xmc(path: Any, *, dtype: npt.DTypeLike = np.float32, index_base: int = 0) -> Pair:
     r"""Read a file of the Extreme Classification Repository.
 
     The first line is ``n d K``; each of the n lines after it is a row, ``label,label,... feature:value
@@ -236,68 +235,191 @@ def load_xmc(
            [0., 0., 0., 0.]], dtype=float32)
     """
     kind = float_dtype(dtype)
+    _check_base(index_base)
+    with _opened(path) as (file, name):
+        return _load(_Text(file, name, kind, index_base))
+
+
+def _check_base(index_base: Any) -> None:
     if isinstance(index_base, bool) or index_base not in (0, 1):
         raise ValueError(f"index_base must be 0 or 1, got {index_base!r}")
-    with _opened(path) as (file, name):
-        return _load(file, name, kind, index_base)
 
 
-def _load(file: Any, name: str, dtype: np.dtype[Any], index_base: int) -> tuple[sparse.csr_array, sparse.csr_array]:
-    n_lines = 0
-    try:
-        pieces = _whole_lines(file)
-        first = bytes(next(pieces, b""))
-        begin = first.find(b"\n") + 1
-        header = _read_header(first[:begin], name)
-        n_lines = 1
-        index_dtype = np.int64 if max(header.n_features, header.n_outputs) > _INT32_MAX else np.int32
-        X, Y = _Rows(index_dtype, dtype), _Rows(index_dtype, dtype)
-        workspace: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
-        for text in chain([memoryview(first)[begin:]], pieces):
-            size = len(text)
-            share = X.n_rows / max(1, header.n_rows)
-            X.reserve(size, size // 4, share)  # as '0:1 ' is the shortest feature
-            Y.reserve(size, size // 2, share)  # and '0,' the shortest label
-            if workspace.size < size * _core.entry_bytes():
-                workspace = np.empty(size * _core.entry_bytes(), dtype=np.uint8)
-            status, lines, rows, offset, number = _core.parse_rows(
-                text, header.n_features, header.n_outputs, index_base, header.with_values, header.n_rows - X.n_rows,
-                workspace, X.indices, X.data, X.indptr[X.n_rows :], Y.indices, Y.data, Y.indptr[Y.n_rows :],
-            )  # fmt: skip
-            n_lines += lines
-            if status != _core.DONE:
-                words = _complaint(status, number, bytes(text[offset : offset + 200]), header, index_base, dtype)
-                raise ValueError(f"{name}:{n_lines + 1}: {words}")
-            X.n_rows += rows
-            Y.n_rows += rows
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{name}:{n_lines + 1}: the gzip data is damaged or cut short here: {error}") from None
-    if X.n_rows < header.n_rows:
-        raise ValueError(f"{name}:{n_lines}: the header says {header.n_rows} rows, but the file ends after {X.n_rows}")
-    return X.to_csr(header.n_features), Y.to_csr(header.n_outputs)
+class _Text:
+    """A file from its header to its last row, a piece of text at a time."""
+
+    def __init__(self, file: Any, name: str, dtype: np.dtype[Any], index_base: int) -> None:
+        self.name, self.n_read = name, 0
+        self._dtype, self._index_base, self._n_lines = dtype, index_base, 0
+        self._pieces = _whole_lines(file)
+        first = self._next()
+        begin = bytes(first).find(b"\n") + 1
+        self.header = _read_header(bytes(first[:begin]), name)
+        self._first, self._n_lines = memoryview(first)[begin:], 1
+        self._workspace: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+
+    def _next(self) -> bytes | memoryview:
+        try:
+            return next(self._pieces, b"")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            line = self._n_lines + 1
+            raise ValueError(f"{self.name}:{line}: the gzip data is damaged or cut short here: {error}") from None
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Whole lines behind the header; at the end, whether all rows were there."""
+        if self._first:
+            yield self._first
+        while piece := self._next():
+            yield piece
+        if self.n_read < self.header.n_rows:
+            raise ValueError(
+                f"{self.name}:{self._n_lines}: the header says {self.header.n_rows} rows, but the file ends after "
+                f"{self.n_read}"
+            )
+
+    def arrays(self) -> tuple[_Rows, _Rows]:
+        """X and Y without rows."""
+        wide = max(self.header.n_features, self.header.n_outputs) > _INT32_MAX
+        index_dtype = np.int64 if wide else np.int32
+        return _Rows(index_dtype, self._dtype), _Rows(index_dtype, self._dtype)
+
+    def parse(self, text: bytes | memoryview, X: _Rows, Y: _Rows) -> None:
+        """Add the rows of a piece to X and Y."""
+        header, size = self.header, len(text)
+        share = X.n_rows / max(1, header.n_rows)
+        X.reserve(size, size // 4, share)  # as '0:1 ' is the shortest feature
+        Y.reserve(size, size // 2, share)  # and '0,' the shortest label
+        if self._workspace.size < size * _core.entry_bytes():
+            self._workspace = np.empty(size * _core.entry_bytes(), dtype=np.uint8)
+        status, lines, rows, offset, number = _core.parse_rows(
+            text, header.n_features, header.n_outputs, self._index_base, header.with_values,
+            header.n_rows - self.n_read, self._workspace, X.indices, X.data, X.indptr[X.n_rows :], Y.indices, Y.data,
+            Y.indptr[Y.n_rows :],
+        )  # fmt: skip
+        self._n_lines += lines
+        if status != _core.DONE:
+            wrong = bytes(text[offset : offset + 200])
+            words = _complaint(status, number, wrong, header, self._index_base, self._dtype)
+            raise ValueError(f"{self.name}:{self._n_lines + 1}: {words}")
+        self.n_read += rows
+        X.n_rows += rows
+        Y.n_rows += rows
+
+
+def _load(text: _Text) -> Pair:
+    X, Y = text.arrays()
+    for piece in text.pieces():
+        text.parse(piece, X, Y)
+    return X.to_csr(text.header.n_features), Y.to_csr(text.header.n_outputs)
+
+
+class XmcReader:
+    r"""Read a file of the Extreme Classification Repository block by block, in memory that does not grow with it.
+
+    A context manager, and an iterator of blocks (X, Y) in the order of the file: what `load_xmc` reads, and refused
+    where it refuses, though only when the block comes.
+
+    Parameters
+    ----------
+    path : str, os.PathLike or binary file
+        Plain text or gzip, whatever its name.
+    rows : int, optional
+        Rows of a block; the last one may have fewer. None for as many as 4 MB of text hold.
+    dtype, index_base
+        As in `load_xmc`.
+
+    Attributes
+    ----------
+    name : str
+        What the file is called in errors.
+    n_rows, n_features, n_outputs : int
+        n, d and K, as the header says.
+
+    Examples
+    --------
+    >>> import io
+    >>> from shore.datasets import XmcReader
+    >>> with XmcReader(io.BytesIO(b"3 2 4\n0,3 1:0.5\n 0:2\n2 0:1\n"), rows=2) as reader:
+    ...     print(reader.n_rows, reader.n_features, reader.n_outputs)
+    ...     for X, Y in reader:
+    ...         print(X.shape, Y.shape, Y.indices)
+    3 2 4
+    (2, 2) (2, 4) [0 3]
+    (1, 2) (1, 4) [2]
+    """
+
+    def __init__(
+        self, path: Any, *, rows: int | None = None, dtype: npt.DTypeLike = np.float32, index_base: int = 0
+    ) -> None:
+        self._rows = None if rows is None else check_positive(rows, "rows")
+        kind = float_dtype(dtype)
+        _check_base(index_base)
+        self._open = ExitStack()
+        try:
+            self._text = _Text(*self._open.enter_context(_opened(path)), kind, index_base)
+        except BaseException:
+            self._open.close()
+            raise
+        self.name = self._text.name
+        self.n_rows, self.n_features, self.n_outputs, _ = self._text.header
+        self._blocks = _reblocked(self._pairs(), self._rows)
+
+    def _pairs(self) -> Iterator[Pair]:
+        for piece in self._text.pieces():
+            X, Y = self._text.arrays()
+            self._text.parse(piece, X, Y)
+            if X.n_rows:  # blank lines at the end have none
+                yield X.to_csr(self.n_features), Y.to_csr(self.n_outputs)
+
+    def __iter__(self) -> XmcReader:
+        return self
+
+    def __next__(self) -> Pair:
+        return next(self._blocks)
+
+    def close(self) -> None:
+        """Close the file, if it was opened here."""
+        self._open.close()
+
+    def __enter__(self) -> XmcReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _reblocked(pairs: Iterator[Pair], rows: int | None) -> Iterator[Pair]:
+    """The same rows in blocks of that many."""
+    if rows is None:
+        yield from pairs
+        return
+    waiting: list[Pair] = []
+    n = 0
+    for pair in pairs:
+        waiting.append(pair)
+        n += pair[0].shape[0]
+        if n < rows:
+            continue
+        X, Y = _stacked(waiting)
+        end = n - n % rows
+        for start in range(0, end, rows):
+            yield X[start : start + rows], Y[start : start + rows]
+        waiting, n = ([(X[end:], Y[end:])], n - end) if end < n else ([], 0)
+    if waiting:
+        yield _stacked(waiting)
+
+
+def _stacked(pairs: list[Pair]) -> Pair:
+    if len(pairs) == 1:
+        return pairs[0]
+    X, Y = (sparse.csr_array(sparse.vstack(parts, format="csr")) for parts in zip(*pairs, strict=True))
+    X.has_canonical_format = Y.has_canonical_format = True
+    return X, Y
 
 
 # ---- writing ----
-
-
-@contextmanager
-def _replacing(path: Any) -> Iterator[Any]:
-    """A file to write to that takes the place of `path` when all is written, or not at all."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as raw:
-            if target.suffix.lower() == ".gz":
-                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
-                    yield packed
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _block(rows: Any, start: int, stop: int, name: str) -> sparse.csr_array:
@@ -359,7 +481,7 @@ def save_xmc(path: Any, X: Any, Y: Any) -> None:
     if hasattr(path, "write"):
         _write(path, X, Y, starts, plain)
     elif isinstance(path, str | os.PathLike):
-        with _replacing(path) as file:
+        with replacing(path) as file:
             _write(file, X, Y, starts, plain)
     else:
         raise TypeError(f"path must be a str, os.PathLike or binary file, got {path!r} of type {type(path).__name__}")
@@ -369,11 +491,22 @@ def _write(file: Any, X: Any, Y: Any, starts: range, plain: bool) -> None:
     file.write(f"{X.shape[0]} {X.shape[1]} {Y.shape[1]}{'' if plain else ' values'}\n".encode())
     for start in starts:
         x, y = (_block(rows, start, start + starts.step, name) for rows, name in ((X, "X"), (Y, "Y")))
-        x_text = _as_text(x.data)
-        y_text = np.empty((y.nnz, 0), dtype=np.uint8) if plain else _as_text(y.data)
-        room = x.nnz * (21 + x_text.shape[1]) + y.nnz * (21 + y_text.shape[1]) + 2 * x.shape[0]
-        out = np.empty(room, dtype=np.uint8)
-        x_indptr, y_indptr = (rows.indptr.astype(np.int64, copy=False) for rows in (x, y))
-        x_indices, y_indices = (rows.indices.astype(np.int64, copy=False) for rows in (x, y))
-        size = _core.format_rows(x_indices, x_text, x_indptr, y_indices, y_text, y_indptr, out)
-        file.write(out[:size].data)
+        file.write(format_rows(x, y, plain=plain))
+
+
+def format_rows(x: Any, y: Any, *, plain: bool) -> memoryview:
+    """Lines of canonical CSR rows; `plain` leaves out the values of outputs.
+
+    Parameters
+    ----------
+    x, y : csr_array of shape (n, d) and (n, K)
+    plain : bool
+    """
+    x_text = _as_text(x.data)
+    y_text = np.empty((y.nnz, 0), dtype=np.uint8) if plain else _as_text(y.data)
+    room = x.nnz * (21 + x_text.shape[1]) + y.nnz * (21 + y_text.shape[1]) + 2 * x.shape[0]
+    out = np.empty(room, dtype=np.uint8)
+    x_indptr, y_indptr = (rows.indptr.astype(np.int64, copy=False) for rows in (x, y))
+    x_indices, y_indices = (rows.indices.astype(np.int64, copy=False) for rows in (x, y))
+    size = _core.format_rows(x_indices, x_text, x_indptr, y_indices, y_text, y_indptr, out)
+    return out[:size].data

@@ -4,6 +4,7 @@ import locale
 import random
 import re
 import struct
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from shore._core.xmc import parse_number
-from shore.datasets import load_xmc, save_xmc
+from shore.datasets import XmcReader, load_xmc, save_xmc
 
 ROWS = b"3 4 5\n0,3 1:0.5 3:-2\n 0:1e-1\n4\n"
 
@@ -110,6 +111,8 @@ def test_paths_and_files(tmp_path):
     with pytest.raises(TypeError, match="path must be a str"):
         load_xmc(3)
     with pytest.raises(TypeError, match="path must be a str"):
+        XmcReader(3)
+    with pytest.raises(TypeError, match="path must be a str"):
         save_xmc(3, X, Y)
 
 
@@ -156,6 +159,66 @@ def test_arrays_grow(size, monkeypatch):
     reference.assert_same_bits(found[1], Y)
     owner = found[0].data if found[0].data.base is None else found[0].data.base
     assert owner.size == X.nnz  # the room to grow was given back
+
+
+# ---- block by block ----
+
+
+def stacked(blocks):
+    return tuple(sparse.csr_array(sparse.vstack(parts, format="csr")) for parts in zip(*blocks, strict=True))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 300, 1 << 22])
+@pytest.mark.parametrize("rows", [None, 1, 2, 7, 40, 41, 1000])
+def test_blocks_are_the_rows_of_the_file(rows, chunk, monkeypatch):
+    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", chunk)
+    X = random_csr(40, 9, 0.3)
+    text = saved(X, X > 0.5) + b"\n \n"
+    for packed in (text, gzip.compress(text)):
+        with XmcReader(io.BytesIO(packed), rows=rows, dtype=np.float64) as reader:
+            assert (reader.n_rows, reader.n_features, reader.n_outputs, reader.name) == (40, 9, 9, "<file>")
+            blocks = list(reader)
+        if rows is not None:
+            assert [x.shape[0] for x, _ in blocks[:-1]] == [rows] * (len(blocks) - 1)
+        for x, y in blocks:
+            reference.assert_canonical(x, (len(y.indptr) - 1, 9), 9, np.float64)
+        for found, expected in zip(stacked(blocks), load(text, dtype=np.float64), strict=True):
+            reference.assert_same_bits(found, expected)
+
+
+def test_blocks_before_a_wrong_line_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", 8)
+    path = tmp_path / "f.txt"
+    path.write_bytes(ROWS.replace(b"\n4\n", b"\n9\n"))
+    with XmcReader(path, rows=1) as reader:
+        assert [next(reader)[1].nnz for _ in range(2)] == [2, 0]
+        with pytest.raises(ValueError, match=re.escape(f"{path}:4: label 9 is out of range")):
+            next(reader)
+    path.write_bytes(ROWS[:-2])
+    with XmcReader(path) as reader, pytest.raises(ValueError, match=r":3: the header says 3 rows, but .* after 2"):
+        list(reader)
+    path.write_bytes(b"1 2")
+    with pytest.raises(ValueError, match=re.escape(f"{path}:1: expected the header")):
+        XmcReader(path)
+    with pytest.raises(ValueError, match="<file>:1: the gzip data is damaged"):
+        XmcReader(io.BytesIO(gzip.compress(ROWS)[:12]))
+    for wrong, words in (({"rows": 0}, "rows must be"), ({"index_base": 2}, "index_base must be")):
+        with pytest.raises(ValueError, match=words):
+            XmcReader(path, **wrong)
+    with XmcReader(io.BytesIO(b"0 2 3\n")) as reader:
+        assert list(reader) == []
+
+
+def test_memory_does_not_grow_with_the_file():
+    line = b"0,3 1:0.5 3:-2\n"
+    peaks = []
+    for n in (100_000, 1_000_000):  # 1.5 and 15 MB of text
+        with XmcReader(io.BytesIO(b"%d 4 5\n" % n + line * n), rows=1000) as reader:
+            tracemalloc.start()
+            assert sum(x.shape[0] for x, _ in reader) == n
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 5 * peaks[0]
 
 
 # ---- refusals ----
