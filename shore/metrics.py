@@ -184,11 +184,23 @@ def propensities(Y_train: Any, *, a: float = 0.55, b: float = 1.5) -> npt.NDArra
     array([0.8  , 0.721])
     """
     true = _non_zeros(Y_train, "Y_train")
-    n, n_outputs = true.shape
+    return propensities_of_counts(np.bincount(true.indices, minlength=true.shape[1]), true.shape[0], a, b)
+
+
+def propensities_of_counts(
+    counts: npt.NDArray[np.int64], n: int, a: float = 0.55, b: float = 1.5
+) -> npt.NDArray[np.float64]:
+    """`propensities` of outputs that occur in so many of n rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (K,)
+    n : int
+    a, b : float
+    """
     if n == 0:
         raise ValueError("Y_train must have at least one row")
     a, b = (check_number(value, name, "a positive number") for value, name in ((a, "a"), (b, "b")))
-    counts = np.bincount(true.indices, minlength=n_outputs)
     c = max(np.log(n) - 1, 0.0) * (b + 1) ** a  # of two rows or one nothing is learnt
     return np.asarray(1.0 / (1.0 + c * (counts + b) ** -a))
 
@@ -214,14 +226,29 @@ def propensity_scored_precision_at_k(Y_true: Any, Y_pred: Any, k: int, propensit
     >>> propensity_scored_precision_at_k([[1, 1, 0]], [[0.9, 0, 0.1]], 2, [0.5, 0.25, 1.0]).__round__(3)
     0.333
     """
+    reached, most = propensity_scored_sums(Y_true, Y_pred, k, propensity)
+    return reached / most if most > 0 else float("nan")
+
+
+def propensity_scored_sums(Y_true: Any, Y_pred: Any, k: int, propensity: Any) -> tuple[float, float]:
+    """What `propensity_scored_precision_at_k` divides: sums over rows, which add up over blocks of them.
+
+    Parameters
+    ----------
+    Y_true, Y_pred, k, propensity
+        As there.
+
+    Returns
+    -------
+    reached, most : float
+    """
     k = check_positive(k, "k")
     true, _, columns, _ = _hits(Y_true, Y_pred, k)
     weights = 1.0 / _check_propensity(propensity, true.shape[1])
     best = true.copy()
     best.data = weights[best.indices]
     _, reachable, _ = _ranked(best, k)
-    total = weights[reachable].sum()
-    return float(weights[columns].sum() / total) if total > 0 else float("nan")
+    return float(weights[columns].sum()), float(weights[reachable].sum())
 
 
 def _check_propensity(propensity: Any, n_outputs: int) -> npt.NDArray[np.float64]:

@@ -22,6 +22,7 @@ there.
 
 from __future__ import annotations
 
+import copy
 import errno
 import hashlib
 import json
@@ -34,7 +35,7 @@ import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,9 @@ from shore.compression import (
 from shore.constraints import Box, Simplex
 from shore.estimator import ShoreRegressor
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "inspect", "load", "save"]
+
+_T = TypeVar("_T")
 
 Array = npt.NDArray[Any]
 
@@ -403,8 +406,8 @@ class _Tensors:
     def __init__(self, file: BinaryIO, size: int, mmap: bool) -> None:
         self._file = file
         self._start, header = _read_header(file, size)
-        metadata = header.pop("__metadata__", None)
-        self.document = _read_metadata(metadata)
+        self.metadata = header.pop("__metadata__", None)
+        self.document = _read_metadata(self.metadata)
         self._places = _read_places(header, size - self._start)
         described = self.document["tensors"]
         if not isinstance(described, dict) or set(described) != set(self._places):
@@ -424,6 +427,19 @@ class _Tensors:
     @property
     def names(self) -> set[str]:
         return set(self._places)
+
+    def describe(self, name: str, *, verify: bool) -> dict[str, Any]:
+        """dtype, shape, bytes and checksum of a tensor, and whether that is right (None if it was not compared)."""
+        _, code, shape = self._places[name]
+        dtype, ok = np.dtype(_DTYPES[code]), None
+        if verify:
+            try:
+                self.read(name, verify=True)
+                ok = True
+            except ModelFileError:
+                ok = False
+        size = math.prod(shape) * dtype.itemsize
+        return {"dtype": dtype.name, "shape": list(shape), "bytes": size, "sha256": str(self._sums[name]), "ok": ok}
 
     def read(self, name: str, *, verify: bool) -> Array:
         """A tensor, read-only; of the mapping if there is one and the kernels can read it as it lies there."""
@@ -616,12 +632,66 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
     ...     shore.load(path)
     ShoreRegressor(sparsity=1, n_components=8)
     """
+    return _opened(path, lambda file, size: _read_model(_Tensors(file, size, mmap), verify))
+
+
+def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, Any]:
+    """What a model file says of itself, for people: only its header is read.
+
+    Parameters
+    ----------
+    path : str or path
+    verify : bool, default False
+        Compare the checksums, which reads the whole file. Tensors whose checksum is wrong are reported, not refused.
+
+    Returns
+    -------
+    dict
+        path, bytes, format_version, shore_version, parameters, fitted, compression (None, or what it is), and tensors
+        by name: dtype, shape, bytes, sha256, and ok, which is None if it was not compared.
+
+    Examples
+    --------
+    >>> import shore, tempfile
+    >>> from pathlib import Path
+    >>> from shore.modelfile import inspect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "m.shore")
+    ...     shore.ShoreRegressor(1, n_components=8).fit([[1, 0], [0, 1]], [[0, 1, 0], [2, 0, 0]]).save(path)
+    ...     found = inspect(path, verify=True)
+    >>> found["tensors"]["W"]["shape"], found["tensors"]["W"]["bytes"], found["tensors"]["W"]["ok"]
+    ([2, 8], 64, True)
+    """
+
+    def read(file: BinaryIO, size: int) -> dict[str, Any]:
+        tensors = _Tensors(file, size, mmap=True)
+        document = tensors.document
+        _decode_parameters(document["parameters"])
+        _decode_fitted(copy.deepcopy(document["fitted"]))
+        if document["compression"] is not None:
+            _record(document["compression"], _compression_keys(document["compression"])[0], "compression")
+        if not {"W", "intercept"} <= tensors.names:
+            raise ModelFileError("there must be the tensors W, intercept")
+        return {
+            "path": os.fsdecode(path),
+            "bytes": size,
+            "format_version": int(tensors.metadata["format_version"]),
+            "shore_version": tensors.metadata["shore_version"],
+            **{name: document[name] for name in ("parameters", "fitted", "compression")},
+            "tensors": {name: tensors.describe(name, verify=verify) for name in sorted(tensors.names)},
+        }
+
+    return _opened(path, read)
+
+
+def _opened(path: str | os.PathLike[str], read: Callable[[BinaryIO, int], _T]) -> _T:
+    """What `read` makes of the file and its size; whatever it finds wrong is a ModelFileError with the name."""
     name = os.fsdecode(path)
     with open(name, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{name}: not a regular file")
         try:
-            return _read_model(_Tensors(file, status.st_size, mmap), verify)
+            return read(file, status.st_size)
         except (ValueError, TypeError, OverflowError) as error:  # of the checks that fit makes, too
             raise ModelFileError(f"{name}: {error}") from None

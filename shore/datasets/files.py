@@ -192,9 +192,7 @@ def _load_folder(folder: Path, dtype: np.dtype[Any]) -> tuple[Pair, Pair | None]
     if test_files is None:
         return train, None
     test = load_files(test_files, dtype)
-    shown = (str(folder / "*_train.npz"), "*_test.npz") if len(train_files) == 2 else (
-        str(train_files[0]), test_files[0].name)  # fmt: skip
-    _agree(train, test, *shown)
+    _agree(train, test, str(train_files[0]), test_files[0].name)
     return train, test
 
 

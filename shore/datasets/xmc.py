@@ -371,6 +371,10 @@ class XmcReader:
             if X.n_rows:  # blank lines at the end have none
                 yield X.to_csr(self.n_features), Y.to_csr(self.n_outputs)
 
+    def read(self) -> Pair:
+        """All rows at once, as `load_xmc` gives them; only before the first block."""
+        return _load(self._text)
+
     def __iter__(self) -> XmcReader:
         return self
 

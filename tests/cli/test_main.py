@@ -23,7 +23,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(capsys, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shore.cli.make_synthetic", interrupt)
+    monkeypatch.setattr("shore.cli.demo.make_synthetic", interrupt)
     assert main(["demo", "--samples", "50"]) == 130
     assert capsys.readouterr().err == "shore: interrupted\n"
 

@@ -1,31 +1,22 @@
-"""The command line: `shore` and `python -m shore`."""
+"""The commands `shore demo` and `shore versions`."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from shore._show_versions import show_versions
 from shore._version import __version__
+from shore.cli.options import command
+from shore.cli.outputs import print_table
 from shore.datasets import make_synthetic
 from shore.estimator import ShoreRegressor
-from shore.experiments.command import add_parser as add_experiment_parser
 from shore.metrics import precision_at_k
 
-__all__ = ["main"]
-
-
-def _table(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    width = max(len(name) for name, _ in rows)
-    print(title)
-    print("-" * len(title))
-    for name, value in rows:
-        print(f"{name:<{width}}  {value:>12}")
+__all__ = ["add_parsers"]
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -51,7 +42,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     compressed, scores = phi.compress(Y), X_test @ model.coef_.T
     residual = compressed - X @ model.coef_.T
     made, fitted, predicted = np.diff(clock)
-    _table(
+    print_table(
         f"shore {__version__}: {n:,} samples, {d:,} features, {K:,} outputs in {m} numbers, {s} kept",
         [
             (f"precision@{s}", f"{precision_at_k(Y_test, found, s):.4f}"),
@@ -74,49 +65,32 @@ def _versions(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="shore", description="Sparse and high-dimensional-output regression.")
-    parser.add_argument("--version", action="version", version=f"shore {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+def add_parsers(commands: Any) -> None:
+    """Add `demo` and `versions` to the commands.
 
-    demo = commands.add_parser(
-        "demo",
-        help="run the method on a synthetic problem and print what it achieves",
-        description=_demo.__doc__,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    demo.add_argument("--samples", type=int, default=10000, metavar="N", help="rows of the problem")
-    demo.add_argument("--features", type=int, default=200, metavar="D", help="inputs per row")
-    demo.add_argument("--outputs", type=int, default=20000, metavar="K", help="possible outputs")
-    demo.add_argument("--components", type=int, default=500, metavar="M", help="numbers that outputs are compressed to")
-    demo.add_argument("--sparsity", type=int, default=3, metavar="S", help="outputs per row")
-    demo.add_argument("--snr-db", type=float, default=30.0, metavar="DB", help="signal-to-noise ratio in decibels")
-    demo.add_argument("--seed", type=int, default=0, help="of the random numbers")
+    Parameters
+    ----------
+    commands : object
+        What `add_subparsers` gave.
+    """
+    demo = command(
+        commands, "demo", "run the method on a synthetic problem and print what it achieves",
+        "Run the method on a synthetic problem of the paper's kind: compress the outputs, fit, decode, compare. "
+        "Takes a few seconds and needs no data.",
+        "  shore demo\n  shore demo --outputs 100000 --components 800 --snr-db 20",
+    )  # fmt: skip
+    for name, default, metavar, text in (
+        ("samples", 10000, "N", "rows of the problem"), ("features", 200, "D", "inputs per row"),
+        ("outputs", 20000, "K", "possible outputs"), ("components", 500, "M", "numbers that outputs are compressed to"),
+        ("sparsity", 3, "S", "outputs per row"),
+    ):  # fmt: skip
+        demo.add_argument(f"--{name}", type=int, default=default, metavar=metavar, help=f"{text} ({default})")
+    demo.add_argument("--snr-db", type=float, default=30.0, metavar="DB", help="signal-to-noise ratio in decibels (30)")
+    demo.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
     demo.set_defaults(run=_demo)
 
-    add_experiment_parser(commands)
-
-    versions = commands.add_parser("versions", help="print what to paste into a bug report")
+    versions = command(
+        commands, "versions", "print what to paste into a bug report",
+        "Print the versions of shore and of all it stands on, the SIMD level, BLAS and threads.", "  shore versions",
+    )  # fmt: skip
     versions.set_defaults(run=_versions)
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    The exit code is 0; 2 with one line on standard error for wrong arguments or files; 130 after Ctrl-C.
-    """
-    arguments = _parser().parse_args(argv)
-    try:
-        with np.errstate(all="ignore"):
-            return int(arguments.run(arguments))
-    except (ValueError, TypeError, OSError) as error:
-        print(f"shore: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("shore: interrupted", file=sys.stderr)
-        return 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,218 @@
+"""The command `shore fit`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shore._progress import Progress
+from shore._validation import float_dtype
+from shore.cli.inputs import Rows, open_rows
+from shore.cli.options import (
+    add_threads,
+    command,
+    constraint,
+    number_or_auto,
+    positive,
+    positive_or_auto,
+    shows_progress,
+)
+from shore.cli.outputs import bytes_in_words, check_folder_of
+from shore.datasets.xmc import XmcReader
+from shore.estimator import ShoreRegressor
+from shore.theory import components_for
+
+__all__ = ["add_parser"]
+
+_BLOCK_ROWS = 1 << 13
+# Text of more than this share of the memory is fitted block by block. In memory its rows take about as much as on the
+# disk, and a solver another one or two times that.
+_SHARE = 0.25
+# How much longer text is than its gzip, about.
+_PACKED = 3
+
+
+def _memory() -> float:
+    """Bytes that this process may use: the machine's, or its control group's."""
+    try:
+        most = float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            most = min(most, float(Path(path).read_text()))
+        except (OSError, ValueError):  # there is none, or it is "max"
+            continue
+    return most
+
+
+def _text_bytes(rows: Rows) -> float:
+    """How long the text is, about; infinity for what has no size."""
+    path = Path(rows.name)
+    if not isinstance(rows.source, XmcReader):
+        return 0.0
+    if not path.is_file():
+        return math.inf
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return path.stat().st_size * (_PACKED if packed else 1)
+
+
+def _sums_bytes(model: ShoreRegressor, rows: Rows) -> float:
+    """What `partial_fit` holds: XᵀX and XᵀB in float64, of all rows, of a block, and their sum."""
+    d, K = rows.n_features, rows.n_outputs or 0
+    m: Any = model.n_components
+    if model.compression is None:
+        m = K
+    elif m == "auto":
+        m = components_for(model.sparsity, max(1, K))
+    return 3 * 8.0 * d * (d + int(m))
+
+
+def _streams(arguments: argparse.Namespace, model: ShoreRegressor, rows: Rows) -> bool:
+    """Whether to fit block by block."""
+    needed, memory = _sums_bytes(model, rows), _memory()
+    if arguments.stream is None:
+        large = _text_bytes(rows) > _SHARE * memory and Path(rows.name).is_file()
+        return large and model.alpha != "auto" and model.solver in ("auto", "cholesky") and needed < memory / 2
+    if arguments.stream and needed > memory:
+        raise ValueError(
+            f"--stream holds d·(d + m) sums, with {rows.n_features:,} features {bytes_in_words(needed)}, and there are "
+            f"{bytes_in_words(memory)} of memory"
+        )
+    return bool(arguments.stream)
+
+
+def _model(arguments: argparse.Namespace) -> ShoreRegressor:
+    model = ShoreRegressor(
+        arguments.sparsity, n_components=arguments.components,
+        compression=None if arguments.compression == "none" else arguments.compression,
+        constraint=arguments.constraint, alpha=arguments.alpha, fit_intercept=arguments.intercept,
+        solver=arguments.solver, solver_tol=arguments.solver_tol, decoder=arguments.decoder, step=arguments.step,
+        max_iter=arguments.max_iter, tol=arguments.tol, l1=arguments.l1, dtype=np.dtype(arguments.dtype).type,
+        random_state=arguments.seed, n_threads=arguments.threads, verbose=int(shows_progress(arguments)),
+    )  # fmt: skip
+    model._check_parameters()  # before a file is read
+    if arguments.weights == "float16" and arguments.dtype != "float32":
+        raise ValueError("--weights float16 is for --dtype float32")
+    if arguments.stream and model.alpha == "auto":
+        raise ValueError("--alpha auto needs all rows at once: give a number, or leave out --stream")
+    if arguments.stream and model.solver not in ("auto", "cholesky"):
+        raise ValueError(f"--stream solves by cholesky, and --solver says {model.solver}")
+    return model
+
+
+def _fit(arguments: argparse.Namespace) -> int:
+    check_folder_of(arguments.output)
+    model = _model(arguments)
+    started = time.perf_counter()
+    dtype = float_dtype(model.dtype)
+    block_rows = arguments.block_rows or _BLOCK_ROWS
+    with open_rows(arguments.train, "train", dtype, block_rows, x=arguments.x, y=arguments.y) as rows:
+        if 0 in (rows.n_rows, rows.n_features, rows.n_outputs):
+            sizes = f"{rows.n_rows} rows, {rows.n_features} features and {rows.n_outputs} outputs"
+            raise ValueError(f"{rows.name}: there is nothing to fit: {sizes}")
+        streams = _streams(arguments, model, rows)
+        if streams:
+            with Progress("fit", rows.n_rows, show=bool(model.verbose)) as progress:
+                for X, Y in rows.blocks():
+                    model.partial_fit(X, Y)
+                    progress.advance(X.shape[0])
+        else:
+            model.fit(*rows.whole())
+    model.coef_  # noqa: B018  partial_fit solves when W is first asked for
+    model.set_params(n_threads=None, verbose=0)  # of this machine and run, not of the model
+    model.save(arguments.output, weights=arguments.weights)
+    if not arguments.quiet:
+        phi = model.compression_
+        inside = "uncompressed" if phi is None else f"in {phi.n_components:,} numbers ({model.compression})"
+        print(
+            f"{arguments.output}: {rows.n_rows:,} rows{' in blocks' if streams else ''}, {rows.n_features:,} features, "
+            f"{rows.n_outputs:,} outputs {inside}, alpha {model.alpha_:g}, solver {model.solver_}, "
+            f"{bytes_in_words(os.path.getsize(arguments.output))}, {time.perf_counter() - started:.1f} s"
+        )
+    return 0
+
+
+def add_parser(commands: Any) -> None:
+    """Add `fit` to the commands.
+
+    Parameters
+    ----------
+    commands : object
+        What `add_subparsers` gave.
+    """
+    parser = command(
+        commands, "fit", "fit a model to training rows and save it to a file",
+        "Fit a model to training rows, inputs with their outputs, and save it to a file.\n\n"
+        "TRAIN is text of the Extreme Classification Repository, plain or gzip ('-' reads standard input), or a "
+        "folder with training and test rows in .txt or .npz files, of which the training rows are used (of rows that "
+        "are not split, a random 80 %).",
+        "  shore fit train.txt --sparsity 5 --output model.shore\n"
+        "  shore fit huge.txt.gz --stream --alpha 10 --output model.shore\n"
+        "  shore fit --x X.npz --y Y.npz --constraint simplex:1 --output model.shore",
+    )  # fmt: skip
+    data = parser.add_argument_group("data")
+    data.add_argument("train", nargs="?", metavar="TRAIN", help="training rows: file, folder or '-'")
+    data.add_argument("--x", metavar="X.npz", help="inputs, as scipy.sparse.save_npz writes them, instead of TRAIN")
+    data.add_argument("--y", metavar="Y.npz", help="outputs, likewise")
+    data.add_argument(
+        "--output", required=True, metavar="MODEL", help="file for the model; replaced when it is complete"
+    )
+    data.add_argument(
+        "--weights", choices=["float16"], help="store the weights in half precision: half the size, rounded results"
+    )
+    data.add_argument(
+        "--stream", action=argparse.BooleanOptionalAction,
+        help="read and fit block by block, for files larger than memory; holds d·(d + m) sums for d features. Without "
+        "either, text larger than a quarter of the memory is streamed if that works",
+    )  # fmt: skip
+    data.add_argument("--block-rows", type=positive, metavar="N", help=f"rows of such a block ({_BLOCK_ROWS})")
+
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--sparsity", type=positive, default=5, metavar="S", help="outputs a prediction holds at most (5)"
+    )
+    model.add_argument(
+        "--components", type=positive_or_auto, default="auto", metavar="M",
+        help="numbers that the outputs are compressed to, or auto: enough for S outputs (auto)",
+    )  # fmt: skip
+    model.add_argument(
+        "--compression", choices=["sparse_sign", "gaussian", "none"], default="sparse_sign",
+        help="the matrix that compresses the outputs, or none (sparse_sign)",
+    )  # fmt: skip
+    model.add_argument(
+        "--constraint", type=constraint, default="nonneg", metavar="SET",
+        help="what values may be: real, nonneg, binary, box:LOW:HIGH, or simplex:TOTAL (nonneg)",
+    )  # fmt: skip
+    model.add_argument(
+        "--alpha", type=number_or_auto, default=1.0, metavar="A",
+        help="weight of the ridge penalty, or auto: the best on held-out rows (1)",
+    )  # fmt: skip
+    model.add_argument("--intercept", action="store_true", help="fit an intercept")
+    model.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision (float32)")
+    model.add_argument("--seed", type=int, default=0, metavar="N", help="of the random compression (0)")
+
+    method = parser.add_argument_group("method")
+    method.add_argument(
+        "--solver", choices=["auto", "cholesky", "dual", "cg"], default="auto", help="of the regression (auto)"
+    )
+    method.add_argument("--solver-tol", type=float, default=1e-3, metavar="TOL", help="where cg stops (0.001)")
+    method.add_argument(
+        "--decoder", choices=["pgd", "cd", "omp", "fista"], default="pgd", help="what finds the outputs (pgd)"
+    )
+    method.add_argument("--step", type=float, default=0.9, metavar="STEP", help="step of pgd (0.9)")
+    method.add_argument("--max-iter", type=positive, default=60, metavar="N", help="iterations at most (60)")
+    method.add_argument("--tol", type=float, default=1e-3, metavar="TOL", help="where iterations stop (0.001)")
+    method.add_argument("--l1", type=float, default=0.1, metavar="L1", help="penalty of cd and fista (0.1)")
+    add_threads(method)
+    parser.add_argument(
+        "--quiet", action="store_true", help="show no progress (none is shown in a pipe) and no summary"
+    )
+    parser.set_defaults(run=_fit)
