@@ -117,7 +117,7 @@ def _fit(arguments: argparse.Namespace) -> int:
     with open_rows(arguments.train, "train", dtype, block_rows, x=arguments.x, y=arguments.y) as rows:
         if 0 in (rows.n_rows, rows.n_features, rows.n_outputs):
             sizes = f"{rows.n_rows} rows, {rows.n_features} features and {rows.n_outputs} outputs"
-            raise ValueError(f"{rows.name}: there is nothing to fit: {sizes}")
+            raise ValueError(f"{rows.header}: there is nothing to fit: {sizes}")
         streams = _streams(arguments, model, rows)
         if streams:
             with Progress("fit", rows.n_rows, show=bool(model.verbose)) as progress:

@@ -46,6 +46,11 @@ class Rows:
     source: Any
     block_rows: int | None
 
+    @property
+    def header(self) -> str:
+        """Where the sizes stand, for errors."""
+        return f"{self.name}:1" if isinstance(self.source, XmcReader) else self.name
+
     def blocks(self) -> Iterator[tuple[Any, Any]]:
         """X and Y of block after block; Y is None if there are inputs alone."""
         if isinstance(self.source, XmcReader):
@@ -59,6 +64,17 @@ class Rows:
     def whole(self) -> tuple[Any, Any]:
         """All X and Y."""
         return self.source.read() if isinstance(self.source, XmcReader) else self.source
+
+
+class _StandardInput:
+    """Standard input that gives what is there, so that rows are worked on while others are still to come."""
+
+    name = "<stdin>"
+
+    def read(self, size: int) -> bytes:
+        """At most that many bytes; none at the end."""
+        buffer: Any = sys.stdin.buffer
+        return bytes(buffer.read1(size))
 
 
 def _is_zip(path: Path) -> bool:
@@ -110,7 +126,7 @@ def open_rows(
         return
     place = Path(str(path))
     if str(path) == "-":
-        with _of_text(sys.stdin.buffer, dtype, block_rows) as rows:
+        with _of_text(_StandardInput(), dtype, block_rows) as rows:
             yield rows
     elif place.is_dir():
         train, test = find_files(place)

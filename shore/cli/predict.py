@@ -50,10 +50,10 @@ def _opened(arguments: argparse.Namespace, path: str | None, **options: Any) -> 
     with open_rows(path, "test", float_dtype(model.dtype), arguments.block_rows, **options) as rows:
         if rows.n_features != model.n_features_in_:
             raise ValueError(
-                f"{rows.name}: {rows.n_features} features, but {arguments.model} was fitted to {model.n_features_in_}"
+                f"{rows.header}: {rows.n_features} features, but {arguments.model} was fitted to {model.n_features_in_}"
             )
         if not options.get("inputs_alone") and rows.n_outputs != model.n_outputs_:
-            raise ValueError(f"{rows.name}: {rows.n_outputs} outputs, but {arguments.model} has {model.n_outputs_}")
+            raise ValueError(f"{rows.header}: {rows.n_outputs} outputs, but {arguments.model} has {model.n_outputs_}")
         yield model, rows
 
 
@@ -91,6 +91,8 @@ def _predict(arguments: argparse.Namespace) -> int:
                     n_threads=arguments.threads,
                 )  # fmt: skip
                 file.write(prediction_bytes(kind, start, found, names, plain))
+                if arguments.output == "-":
+                    file.flush()  # whoever reads it need not wait for the end
                 progress.advance(stop - start)
                 start = stop
     return 0
@@ -105,7 +107,7 @@ def _propensities(arguments: argparse.Namespace, model: ShoreRegressor) -> npt.N
         return None
     with open_rows(arguments.propensities, "train", np.dtype(np.float32), arguments.block_rows) as rows:
         if rows.n_outputs != model.n_outputs_:
-            raise ValueError(f"{rows.name}: {rows.n_outputs} outputs, but {arguments.model} has {model.n_outputs_}")
+            raise ValueError(f"{rows.header}: {rows.n_outputs} outputs, but {arguments.model} has {model.n_outputs_}")
         counts = np.zeros(model.n_outputs_, dtype=np.int64)
         for _, Y in rows.blocks():
             counts += np.bincount(Y.indices, minlength=model.n_outputs_)
@@ -151,7 +153,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         s = arguments.sparsity or model.sparsity
         ks = arguments.k or sorted({k for k in (1, 3, 5) if k <= s} | {s})
         if rows.n_rows == 0:
-            raise ValueError(f"{rows.name}: there are no rows to evaluate on")
+            raise ValueError(f"{rows.header}: there are no rows to evaluate on")
         _, allowed, denied = _limits(arguments, model, rows)
         sums = _Sums(sorted(set(ks)), _propensities(arguments, model))
         step = max(1, _SCORE_BYTES // model.intercept_.nbytes)

@@ -192,7 +192,10 @@ def _load_folder(folder: Path, dtype: np.dtype[Any]) -> tuple[Pair, Pair | None]
     if test_files is None:
         return train, None
     test = load_files(test_files, dtype)
-    _agree(train, test, str(train_files[0]), test_files[0].name)
+    if len(train_files) == 2:
+        _agree(train, test, str(folder / "*_train.npz"), "*_test.npz")
+    else:
+        _agree(train, test, str(train_files[0]), test_files[0].name)
     return train, test
 
 

@@ -71,8 +71,11 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "experiment",
         help="run the paper's experiments: tables and figures into a folder",
-        description="Run an experiment of the paper. Results are kept in a CSV file as they come, figures and a report "
-        "are drawn from it.",
+        description="Run an experiment of the paper. Results are kept in a CSV file as they come,\n"
+        "figures and a report are drawn from it.",
+        epilog="examples:\n  shore experiment synthetic --output results\n"
+        "  shore experiment real eurlex/ --sparsity 1 3 5 --output results",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     kinds = parser.add_subparsers(dest="experiment", required=True, metavar="experiment")
 
