@@ -31,9 +31,8 @@ from shore.theory import components_for
 __all__ = ["add_parser"]
 
 _BLOCK_ROWS = 1 << 13
-# Text of more than this share of the memory is fitted block by block. In memory its rows take about as much as on the
-# disk, and a solver another one or two times that.
-_SHARE = 0.25
+# What would take more than this share of the memory as a whole is fitted block by block.
+_SHARE = 0.5
 # How much longer text is than its gzip, about.
 _PACKED = 3
 
@@ -52,35 +51,39 @@ def _memory() -> float:
     return most
 
 
-def _text_bytes(rows: Rows) -> float:
-    """How long the text is, about; infinity for what has no size."""
+def _components(model: ShoreRegressor, rows: Rows) -> int:
+    """m."""
+    if model.compression is None:
+        return int(rows.n_outputs or 0)
+    m: Any = model.n_components
+    return components_for(model.sparsity, max(1, rows.n_outputs or 0)) if m == "auto" else int(m)
+
+
+def _whole_bytes(model: ShoreRegressor, rows: Rows) -> float:
+    """What a fit of all rows at once takes, about: the rows are as long as their text, and there is B."""
     path = Path(rows.name)
-    if not isinstance(rows.source, XmcReader):
-        return 0.0
-    if not path.is_file():
-        return math.inf
+    if not isinstance(rows.source, XmcReader) or not path.is_file():
+        return 0.0  # is in memory anyway, or has no size
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    return path.stat().st_size * (_PACKED if packed else 1)
+    text = path.stat().st_size * (_PACKED if packed else 1)
+    if model.compression is None:
+        return float(text)
+    copies = 3  # as measured: B, its centred or weighted copy, and a solver's
+    return text + copies * float_dtype(model.dtype).itemsize * float(rows.n_rows) * _components(model, rows)
 
 
 def _sums_bytes(model: ShoreRegressor, rows: Rows) -> float:
     """What `partial_fit` holds: XᵀX and XᵀB in float64, of all rows, of a block, and their sum."""
-    d, K = rows.n_features, rows.n_outputs or 0
-    m: Any = model.n_components
-    if model.compression is None:
-        m = K
-    elif m == "auto":
-        m = components_for(model.sparsity, max(1, K))
-    return 3 * 8.0 * d * (d + int(m))
+    return 3 * 8.0 * rows.n_features * (rows.n_features + _components(model, rows))
 
 
 def _streams(arguments: argparse.Namespace, model: ShoreRegressor, rows: Rows) -> bool:
     """Whether to fit block by block."""
     needed, memory = _sums_bytes(model, rows), _memory()
     if arguments.stream is None:
-        large = _text_bytes(rows) > _SHARE * memory and Path(rows.name).is_file()
-        return large and model.alpha != "auto" and model.solver in ("auto", "cholesky") and needed < memory / 2
+        possible = model.alpha != "auto" and model.solver in ("auto", "cholesky") and needed < _SHARE * memory
+        return possible and _whole_bytes(model, rows) > _SHARE * memory
     if arguments.stream and needed > memory:
         raise ValueError(
             f"--stream holds d·(d + m) sums, with {rows.n_features:,} features {bytes_in_words(needed)}, and there are "
@@ -171,7 +174,7 @@ def add_parser(commands: Any) -> None:
     data.add_argument(
         "--stream", action=argparse.BooleanOptionalAction,
         help="read and fit block by block, for files larger than memory; holds d·(d + m) sums for d features. Without "
-        "either, text larger than a quarter of the memory is streamed if that works",
+        "either, text that would take more than half of the memory is streamed if that works",
     )  # fmt: skip
     data.add_argument("--block-rows", type=positive, metavar="N", help=f"rows of such a block ({_BLOCK_ROWS})")
 
