@@ -23,7 +23,7 @@ from shore.cli.options import (
     positive_or_auto,
     shows_progress,
 )
-from shore.cli.outputs import bytes_in_words, check_folder_of
+from shore.cli.outputs import bytes_in_words, check_output
 from shore.datasets.xmc import XmcReader
 from shore.estimator import ShoreRegressor
 from shore.theory import components_for
@@ -112,7 +112,7 @@ def _model(arguments: argparse.Namespace) -> ShoreRegressor:
 
 
 def _fit(arguments: argparse.Namespace) -> int:
-    check_folder_of(arguments.output)
+    check_output(arguments.output, streams=False)
     model = _model(arguments)
     started = time.perf_counter()
     dtype = float_dtype(model.dtype)

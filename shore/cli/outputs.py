@@ -21,23 +21,30 @@ from shore._files import replacing
 from shore.datasets.xmc import format_rows
 from shore.explanation import Explanation
 
-__all__ = ["FORMATS", "bytes_in_words", "check_folder_of", "explanation_lines", "format_of", "json_text", "open_output",
+__all__ = ["FORMATS", "bytes_in_words", "check_output", "explanation_lines", "format_of", "json_text", "open_output",
            "prediction_bytes", "prediction_header", "print_table"]  # fmt: skip
 
 FORMATS = ("xmc", "csv", "jsonl")
 
 
-def check_folder_of(path: str) -> None:
+def check_output(path: str, *, streams: bool) -> None:
     """Refuse an output that cannot be written before anything is computed for it.
 
     Parameters
     ----------
     path : str
+    streams : bool
+        Whether it may be standard output, a device or a pipe.
     """
-    folder = Path(path).parent
+    target = Path(path)
+    folder = target.parent
+    if path == "-" or (target.exists() and not target.is_file() and not target.is_dir()):
+        if not streams:
+            raise ValueError(f"{path}: a model is written to a regular file")
+        return
     if not folder.is_dir():
         raise ValueError(f"{path}: there is no folder {folder}")
-    if Path(path).is_dir():
+    if target.is_dir():
         raise ValueError(f"{path}: is a folder")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{path}: the folder {folder} cannot be written to")

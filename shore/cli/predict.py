@@ -26,7 +26,7 @@ from shore.cli.options import (
 )
 from shore.cli.outputs import (
     FORMATS,
-    check_folder_of,
+    check_output,
     explanation_lines,
     format_of,
     json_text,
@@ -70,8 +70,7 @@ def _limits(
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    if arguments.output != "-":
-        check_folder_of(arguments.output)
+    check_output(arguments.output, streams=True)
     kind = format_of(arguments.output, arguments.format)
     if arguments.plain and kind != "xmc":
         raise ValueError(f"--plain is for --format xmc, and this is {kind}")
@@ -182,8 +181,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if arguments.output != "-":
-        check_folder_of(arguments.output)
+    check_output(arguments.output, streams=True)
     kind = arguments.format or ("jsonl" if format_of(arguments.output, None) == "jsonl" else "text")
     first, last = arguments.rows
     with _opened(arguments, arguments.input, inputs_alone=True) as (model, rows):

@@ -82,6 +82,8 @@ def test_wrong_files(files, refused, tmp_path):
         (("fit", empty, *out), f"{empty}:1: there is nothing to fit: 0 rows, 12 features and 80 outputs"),
         (("fit", files.train, "--output", tmp_path / "no" / "m"), f"there is no folder {tmp_path / 'no'}"),
         (("fit", files.train, "--output", folder), f"{folder}: is a folder"),
+        (("fit", files.train, "--output", "/dev/null"), "/dev/null: a model is written to a regular file"),
+        (("fit", files.train, "--output", "-"), "-: a model is written to a regular file"),
         (("predict", missing, files.test), f"{missing}: No such file or directory"),
         (("predict", files.test, files.test), f"{files.test}: not a model file"),
         (("predict", files.saved, missing, *out), f"{missing}: No such file or directory"),
