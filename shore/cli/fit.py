@@ -52,7 +52,7 @@ def _memory() -> float:
 
 
 def _components(model: ShoreRegressor, rows: Rows) -> int:
-    """m."""
+    """M."""
     if model.compression is None:
         return int(rows.n_outputs or 0)
     m: Any = model.n_components
