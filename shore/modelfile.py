@@ -366,6 +366,8 @@ def _replace(path: str | os.PathLike[str], write: Callable[[Path], None]) -> Non
     target = Path(os.path.realpath(os.fsdecode(path)))  # a link stays one
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if target.exists() and not target.is_file():
+        raise ValueError(f"path must be a regular file or a new name, but {path!r} is a device or a pipe")
     temporary = target.with_name(f".{secrets.token_hex(8)}.shore.tmp")
     try:
         # safetensors may put a file of its own in this one's place, for its owner alone. The mode is the user's.

@@ -884,3 +884,11 @@ def test_no_file_is_left_open(path):
             shore.load(bad)
         shore.load(path).save(path)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match=r"path must be a regular file or a new name, but .*pipe"):
+        fitted().save(pipe)
+    assert pipe.is_fifo()
