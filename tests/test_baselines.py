@@ -138,6 +138,14 @@ def test_omp_with_columns_of_very_different_norms():
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
 
 
+def test_omp_leaves_out_a_column_that_depends_on_the_chosen():
+    """Its part that is new has no digits left; least squares with it would have none either."""
+    phi = shore.MatrixCompression([[1, 1], [0, 1e-7], [0, 0]])
+    found, info = shore.decode([[1.0, 1.0, 0.0]], phi, 2, method="omp", return_info=True)
+    np.testing.assert_allclose(found.toarray(), [[0, 1]], rtol=1e-6)
+    assert (info.n_iter[0], info.full_passes[0], info.converged[0]) == (1, 2, True)
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_omp_where_squares_of_columns_leave_the_range_of_numbers(scale):
     phi = shore.MatrixCompression(scale * np.random.default_rng(0).normal(size=(5, 12)))
