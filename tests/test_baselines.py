@@ -100,6 +100,16 @@ def test_correlation_decoding_is_the_projection_of_the_correlations():
             reference.assert_same_rows(found, expected, rtol=1e-12, atol=1e-13)
 
 
+def test_correlation_decoding_does_not_diverge():
+    """However far from b it is: there is no smaller step to try."""
+    phi = shore.MatrixCompression(10 * make_phi("gaussian", 40, 100).toarray())
+    B = make_b(phi, 9, 3)
+    found, info = shore.decode(B, phi, 3, method="cd", return_info=True)
+    assert np.all(info.residual > 10 * np.linalg.norm(B, axis=1))
+    assert info.converged.all()
+    reference.assert_same_rows(found, shore.project(phi.correlate(B), 3), rtol=1e-12)
+
+
 def test_fista_solves_the_lasso():
     """The optimality conditions: Φᵀ(b - Φx) is the weight times the sign where x is not 0, and within it elsewhere."""
     phi = make_phi("gaussian", 40, 100)
