@@ -486,7 +486,8 @@ def test_progress_is_shown_when_asked(capsys, monkeypatch):
 
 
 INTERRUPTED = """
-import sys, numpy as np, shore
+import signal, sys, numpy as np, shore
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if inherited from a process in the background
 from scipy import sparse
 rng = np.random.default_rng(0)
 n = 30_000

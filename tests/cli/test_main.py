@@ -20,8 +20,14 @@ from shore.datasets import save_xmc
 COMMANDS = ("fit", "predict", "evaluate", "explain", "info", "demo", "versions", "experiment")
 
 
+def hear_ctrl_c():
+    """In a child: a process started in the background may have inherited that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def child(*words, **options):
-    return subprocess.Popen([sys.executable, "-m", "shore", *map(str, words)], stderr=subprocess.PIPE, **options)
+    command = [sys.executable, "-m", "shore", *map(str, words)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=hear_ctrl_c, **options)
 
 
 # ---- errors ----
