@@ -30,6 +30,23 @@ def make_phi(kind, m, K, dtype=np.float64, seed=0):
     return shore.MatrixCompression((rng.normal(size=(m, K)) / np.sqrt(m) * rng.uniform(0.5, 1.1, K)).astype(dtype))
 
 
+HARD_KINDS = [*KINDS, "duplicates", "constant", "ties"]
+
+
+def make_hard_phi(kind, m, K, dtype, seed):
+    """As make_phi, and matrices made to break what decides between outputs."""
+    rng = np.random.default_rng(seed)
+    if kind == "duplicates":  # pairs of equal columns: ties in every pass
+        half = rng.normal(size=(m, -(-K // 2))) / np.sqrt(m)
+        return shore.MatrixCompression(np.concatenate([half, half], axis=1).astype(dtype))
+    if kind == "constant":  # nothing but ties
+        return shore.MatrixCompression(np.full((m, K), 1 / np.sqrt(m), dtype=dtype))
+    if kind == "ties":  # near-ties: columns that differ in the last bits
+        column = rng.normal(size=(m, 1)) / np.sqrt(m)
+        return shore.MatrixCompression((column * (1 + 1e-7 * rng.normal(size=(1, K)))).astype(dtype))
+    return make_phi(kind, m, K, dtype, seed)
+
+
 def make_b(phi, n, sparsity, noise=0.1, seed=0, constraint="nonneg"):
     rng = np.random.default_rng(seed)
     K = phi.n_outputs
@@ -188,24 +205,14 @@ def test_bits_do_not_depend_on_the_layout(tmp_path, monkeypatch):
 def test_screening_never_changes_a_result(data):
     """Bits with and without screening, and one by one, on problems made to break it."""
     seed = data.draw(st.integers(0, 10**6))
-    rng = np.random.default_rng(seed)
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
-    kind = data.draw(st.sampled_from([*KINDS, "duplicates", "constant", "ties"]))
+    kind = data.draw(st.sampled_from(HARD_KINDS))
     constraint = data.draw(st.sampled_from(CONSTRAINTS))
     sparsity = data.draw(st.sampled_from([1, 2, 3, 5, 12, 40]))
     m, K = data.draw(st.sampled_from([(3, 40), (20, 200), (40, 1500), (64, 333), (150, 600)]))
     noise = data.draw(st.sampled_from([0.0, 0.1, 1.0, 10.0]))
     step = data.draw(st.sampled_from([0.9, 0.3, 1.7]))
-    if kind == "duplicates":  # pairs of equal columns: ties in every pass
-        half = rng.normal(size=(m, K // 2)) / np.sqrt(m)
-        phi = shore.MatrixCompression(np.concatenate([half, half], axis=1).astype(dtype))
-    elif kind == "constant":  # nothing but ties
-        phi = shore.MatrixCompression(np.full((m, K), 1 / np.sqrt(m), dtype=dtype))
-    elif kind == "ties":  # near-ties: columns that differ in the last bits
-        column = rng.normal(size=(m, 1)) / np.sqrt(m)
-        phi = shore.MatrixCompression((column * (1 + 1e-7 * rng.normal(size=(1, K)))).astype(dtype))
-    else:
-        phi = make_phi(kind, m, K, dtype, seed)
+    phi = make_hard_phi(kind, m, K, dtype, seed)
     B = make_b(phi, 40, sparsity, noise=noise, seed=seed)
     B[0] = 0
     B[1] = np.round(B[1])
