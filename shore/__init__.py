@@ -6,7 +6,7 @@ For each input, a short list of outputs with values, out of tens of thousands to
 from shore import datasets, metrics, theory
 from shore._show_versions import show_versions
 from shore._version import __version__
-from shore.compression import GaussianCompression, MatrixCompression, SparseSignCompression
+from shore.compression import GaussianCompression, HeadTailCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Box, Simplex
 from shore.decoders import DecodeInfo, decode
 from shore.estimator import NotFittedError, ShoreRegressor
@@ -20,6 +20,7 @@ __all__ = [
     "DecodeInfo",
     "Explanation",
     "GaussianCompression",
+    "HeadTailCompression",
     "MatrixCompression",
     "ModelFileError",
     "NotFittedError",

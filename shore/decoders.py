@@ -154,7 +154,7 @@ def decode(
     ----------
     B : array-like of shape (n, m)
         Compressed outputs; converted to the dtype of the compression.
-    compression : GaussianCompression, SparseSignCompression or MatrixCompression
+    compression : GaussianCompression, SparseSignCompression, HeadTailCompression or MatrixCompression
         Φ.
     sparsity : int
         Non-zeros of a result at most, s. More than K means all.
@@ -200,7 +200,7 @@ def decode(
     """
     if not isinstance(compression, Compression):
         raise TypeError(
-            "compression must be a GaussianCompression, SparseSignCompression or MatrixCompression, got "
+            "compression must be a compression such as SparseSignCompression, got "
             f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
         )
     options = check_decoding("method", method, step, max_iter, tol, l1, constraint, compression.dtype)

@@ -29,7 +29,7 @@ from shore._validation import (
     is_sparse,
     require_some,
 )
-from shore.compression import Compression, GaussianCompression, SparseSignCompression, same_compression
+from shore.compression import COMPRESSIONS, Compression, compression_for, same_compression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, check_decoding, decode, join_infos
 from shore.explanation import Explanation, explain
@@ -69,8 +69,9 @@ class ShoreRegressor(Parameters):
         Outputs that a prediction holds at most, s.
     n_components : int or 'auto', default 'auto'
         m; 'auto' is `shore.theory.components_for(sparsity, K)`.
-    compression : {'sparse_sign', 'gaussian'}, a compression, or None, default 'sparse_sign'
-        Φ. None is the uncompressed model: W has a column for every output.
+    compression : {'sparse_sign', 'head_tail', 'gaussian'}, a compression, or None, default 'sparse_sign'
+        Φ. 'head_tail' is the most precise for long-tailed outputs: it takes their weights from Y, in `partial_fit` from
+        the first batch. None is the uncompressed model: W has a column for every output.
     constraint : {'real', 'nonneg', 'binary'} or Box or Simplex, default 'nonneg'
         The feasible set F.
     alpha : float or 'auto', default 1.0
@@ -196,7 +197,8 @@ class ShoreRegressor(Parameters):
         rows = self._check_inputs(X, dtype)
         return rows, check_outputs(Y, rows)
 
-    def _make_compression(self, n_outputs: int, dtype: np.dtype[Any]) -> Compression | None:
+    def _make_compression(self, Y: sparse.csr_array, shift: Array | None, dtype: np.dtype[Any]) -> Compression | None:
+        n_outputs = Y.shape[1]
         if self.compression is None:
             return None
         if isinstance(self.compression, Compression):
@@ -205,16 +207,11 @@ class ShoreRegressor(Parameters):
                     f"compression is for {self.compression.n_outputs} outputs, but Y has {n_outputs} columns"
                 )
             return self.compression
-        kinds: dict[str, type[SparseSignCompression] | type[GaussianCompression]] = {
-            "sparse_sign": SparseSignCompression,
-            "gaussian": GaussianCompression,
-        }
-        if not isinstance(self.compression, str) or self.compression not in kinds:
-            raise ValueError(
-                f"compression must be 'sparse_sign', 'gaussian', a compression or None, got {self.compression!r}"
-            )
+        if not isinstance(self.compression, str) or self.compression not in COMPRESSIONS:
+            names = ", ".join(map(repr, COMPRESSIONS))
+            raise ValueError(f"compression must be {names}, a compression or None, got {self.compression!r}")
         m = components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
-        return kinds[self.compression](m, n_outputs, seed=self.random_state, dtype=dtype)
+        return compression_for(Y, self.compression, m, seed=self.random_state, dtype=dtype, shift=shift)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` or `partial_fit` was called."""
@@ -286,7 +283,7 @@ class ShoreRegressor(Parameters):
         shift = check_weights(sample_weight, rows.shape[0], dtype)
         if factorisation is not None:
             check_factorisation(factorisation, rows, shift, dtype, self.alpha, bool(self.fit_intercept))
-        compression = self._make_compression(outputs.shape[1], dtype)
+        compression = self._make_compression(outputs, shift, dtype)
         alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
         W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype, factorisation)
         self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter)
@@ -368,7 +365,9 @@ class ShoreRegressor(Parameters):
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the model: the same model as one `fit` on all rows so far, in any order of batches.
 
-        Keeps XᵀX and XᵀB, d·(d + m) numbers, and solves for W when it is first needed. Starts anew after a `fit`.
+        Keeps XᵀX and XᵀB, d·(d + m) numbers, and solves for W when it is first needed. Starts anew after a `fit`. With
+        ``compression="head_tail"`` Φ is made for the outputs of the first batch and stays; where their frequencies are
+        known, or models shall be merged, give a `HeadTailCompression` of them instead.
 
         Parameters
         ----------
@@ -385,7 +384,7 @@ class ShoreRegressor(Parameters):
             self._check_widths(rows, outputs)
             compression = self.compression_
         else:
-            compression = self._make_compression(outputs.shape[1], dtype)
+            compression = self._make_compression(outputs, shift, dtype)
         n_threads = resolve_n_threads(self.n_threads)
         B: Any = outputs if compression is None else compression.compress(outputs, n_threads=n_threads)
         B = B.astype(np.float64)

@@ -13,6 +13,7 @@
     tensors     W                    (d, m) float16, float32 or float64, feature-major
                 intercept            (m,)
                 tables | columns     Φ: sparse signs as compression.h lays them out | (K, m)
+                head                 (H,) int64, outputs that own a row, if any do; if all do there are no tables
                 feature_names        bytes: a JSON array, if the model has names
 
 Nothing that is read is trusted. The header is parsed here and not by safetensors, so that what is accepted is written
@@ -47,8 +48,10 @@ from shore._core.threads import resolve_n_threads
 from shore._validation import check_number, check_positive, check_seed, float_dtype
 from shore._version import __version__
 from shore.compression import (
+    COMPRESSIONS,
     Compression,
     GaussianCompression,
+    HeadTailCompression,
     MatrixCompression,
     SparseSignCompression,
     same_compression,
@@ -65,10 +68,10 @@ Array = npt.NDArray[Any]
 _FORMAT, _VERSION = "shore model", 1
 # What is written takes a few thousand bytes. A bound keeps what JSON of a hostile file can grow to in memory small.
 _MAX_HEADER = 1 << 18
-_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U16": "<u2", "U32": "<u4", "U8": "|u1"}
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U16": "<u2", "U32": "<u4", "U8": "|u1", "I64": "<i8"}
 _CODES = {np.dtype(spelled).newbyteorder("="): code for code, spelled in _DTYPES.items()}
-_SIGNS, _GAUSSIAN, _MATRIX = "sparse_sign", "gaussian", "matrix"
-_NAMES = (_SIGNS, _GAUSSIAN)  # what `compression` may be called
+_SIGNS, _HEAD_TAIL, _GAUSSIAN, _MATRIX = "sparse_sign", "head_tail", "gaussian", "matrix"
+_NAMES = tuple(COMPRESSIONS)  # what `compression` may be called
 _HALF_MAX = float(np.finfo(np.float16).max)
 # Numbers are looked at in blocks of that many.
 _BLOCK = 1 << 20
@@ -250,13 +253,18 @@ def _decode_fitted(given: Any) -> dict[str, Any]:
 
 
 def _encode_compression(phi: Compression | None) -> tuple[dict[str, Any] | None, dict[str, Array]]:
-    """Its description, and its tensor."""
+    """Its description, and its tensors."""
     if phi is None:
         return None, {}
     common = {"n_components": phi.n_components, "n_outputs": phi.n_outputs, "dtype": phi.dtype.name}
     if type(phi) is SparseSignCompression:
         extra = {"kind": _SIGNS, "nnz_per_output": phi.nnz_per_output, "seed": phi.seed}
         return common | extra, {"tables": phi._tables}
+    if type(phi) is HeadTailCompression:
+        extra = {"kind": _HEAD_TAIL, "nnz_per_output": phi.nnz_per_output, "seed": phi.seed}
+        extra["n_head"] = len(phi.head_outputs)
+        tensors = {"tables": phi._tables, "head": phi.head_outputs}
+        return common | extra, {name: array for name, array in tensors.items() if array.size}
     if type(phi) is GaussianCompression:
         return common | {"kind": _GAUSSIAN, "seed": phi.seed}, {"columns": phi._columns}
     if type(phi) is MatrixCompression:
@@ -264,30 +272,42 @@ def _encode_compression(phi: Compression | None) -> tuple[dict[str, Any] | None,
     raise TypeError(f"a model file cannot hold a compression of type {type(phi).__name__}")
 
 
-def _compression_keys(given: Any) -> tuple[set[str], str | None]:
-    """The keys of a description of Φ, and the name of its tensor."""
+def _read_description(given: Any) -> tuple[dict[str, Any], set[str]]:
+    """A description of Φ with the keys that its kind has, and the names of its tensors."""
     kind = given.get("kind") if isinstance(given, dict) else None
     keys = {"kind", "n_components", "n_outputs", "dtype"}
+    more: dict[Any, set[str]] = {
+        _SIGNS: {"nnz_per_output", "seed"}, _HEAD_TAIL: {"nnz_per_output", "seed", "n_head"}, _GAUSSIAN: {"seed"},
+        _MATRIX: set(),
+    }  # fmt: skip
+    if not isinstance(kind, str) or kind not in more:
+        raise ModelFileError("compression is of an unknown kind")
+    phi = _record(given, keys | more[kind], "compression")
+    if kind in (_GAUSSIAN, _MATRIX):
+        return phi, {"columns"}
     if kind == _SIGNS:
-        return keys | {"nnz_per_output", "seed"}, "tables"
-    if kind == _GAUSSIAN:
-        return keys | {"seed"}, "columns"
-    if kind == _MATRIX:
-        return keys, "columns"
-    raise ModelFileError("compression is of an unknown kind")
+        return phi, {"tables"}
+    n_head = _count(phi["n_head"], "n_head", 0)
+    return phi, ({"head"} if n_head else set()) | ({"tables"} if n_head != phi["n_outputs"] else set())
 
 
-def _decode_compression(given: Any, shape: tuple[int, int], tensor: Array) -> Compression:
-    """Φ of a shape, from its description and its tensor."""
-    phi = _record(given, _compression_keys(given)[0], "compression")
+def _decode_compression(phi: dict[str, Any], shape: tuple[int, int], tensors: dict[str, Array]) -> Compression:
+    """Φ of a shape, from its description and its tensors."""
     if (_count(phi["n_components"], "n_components"), _count(phi["n_outputs"], "n_outputs")) != shape:
         raise ModelFileError(f"compression is not of the shape {shape} that W and n_outputs ask for")
     dtype = float_dtype(phi["dtype"])
     if "seed" in phi:
         check_seed(phi["seed"], "seed")
-    if phi["kind"] == _SIGNS:
-        nnz = check_positive(phi["nnz_per_output"], "nnz_per_output")
-        return SparseSignCompression._from_tables(tensor, *shape, nnz, phi["seed"], dtype)
+    if phi["kind"] in (_SIGNS, _HEAD_TAIL):
+        sizes = {"n_components": shape[0], "n_outputs": shape[1], "seed": phi["seed"], "dtype": dtype}
+        sizes["nnz_per_output"] = check_positive(phi["nnz_per_output"], "nnz_per_output")
+        if phi["kind"] == _SIGNS:
+            return SparseSignCompression._from_tables(tensors["tables"], **sizes)
+        head = tensors.get("head", np.empty(0, np.int64))
+        if head.dtype != np.int64 or head.shape != (phi["n_head"],):
+            raise ModelFileError(f"head must be {phi['n_head']} integers")
+        return HeadTailCompression._from_tables(tensors.get("tables", np.empty(0, np.uint16)), head, **sizes)
+    tensor = tensors["columns"]
     if tensor.shape != shape[::-1] or tensor.dtype != dtype:
         raise ModelFileError(f"columns must be of shape {shape[::-1]} and {dtype}")
     if not _all_finite(tensor):  # always: a copy in 8 bits is made of them here, so they are read anyway
@@ -557,9 +577,10 @@ def _read_model(tensors: _Tensors, verify: bool) -> ShoreRegressor:
     document = tensors.document
     model, fitted = _decode_parameters(document["parameters"]), _decode_fitted(document["fitted"])
     described = document["compression"]
-    expected = {"W", "intercept"}
+    expected, of_phi = {"W", "intercept"}, set()
     if described is not None:
-        expected.add(str(_compression_keys(described)[1]))
+        described, of_phi = _read_description(described)
+        expected |= of_phi
     if tensors.names - {"feature_names"} != expected:
         raise ModelFileError(f"there must be the tensors {', '.join(sorted(expected))}")
 
@@ -575,8 +596,8 @@ def _read_model(tensors: _Tensors, verify: bool) -> ShoreRegressor:
                 raise ModelFileError(f"{name} holds NaN or infinity")
     compression = None
     if described is not None:
-        tensor = tensors.read(str(_compression_keys(described)[1]), verify=verify)
-        compression = _decode_compression(described, (W.shape[1], n_outputs), tensor)
+        parts = {name: tensors.read(name, verify=verify) for name in of_phi}
+        compression = _decode_compression(described, (W.shape[1], n_outputs), parts)
     elif W.shape[1] != n_outputs:
         raise ModelFileError("an uncompressed W must have a column for every output")
     names = None
@@ -671,7 +692,7 @@ def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, 
         _decode_parameters(document["parameters"])
         _decode_fitted(copy.deepcopy(document["fitted"]))
         if document["compression"] is not None:
-            _record(document["compression"], _compression_keys(document["compression"])[0], "compression")
+            _read_description(document["compression"])
         if not {"W", "intercept"} <= tensors.names:
             raise ModelFileError("there must be the tensors W, intercept")
         return {

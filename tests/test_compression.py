@@ -7,9 +7,15 @@ from scipy import sparse, stats
 import shore
 from shore._core import compression as core
 
+
+def long_tail(K, seed=0):
+    return np.random.default_rng(seed).permutation(1 / np.arange(1.0, K + 1) ** 1.2)
+
+
 KINDS = {
     "gaussian": shore.GaussianCompression,
     "sparse_sign": shore.SparseSignCompression,
+    "head_tail": lambda m, K, **options: shore.HeadTailCompression(m, long_tail(K), **options),
     "matrix": lambda m, K, dtype=np.float32: shore.MatrixCompression(
         np.random.default_rng(0).normal(size=(m, K)).astype(dtype)
     ),

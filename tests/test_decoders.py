@@ -13,7 +13,7 @@ from shore import decoders
 CONSTRAINTS = ["real", "nonneg", "binary", shore.Box(-1, 2), shore.Box(0, 0.8), shore.Simplex(2.0)]
 constraints = pytest.mark.parametrize("constraint", CONSTRAINTS, ids=str)
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-KINDS = ["gaussian", "sparse_sign", "sparse_sign_5", "sparse_sign_long", "matrix"]
+KINDS = ["gaussian", "sparse_sign", "sparse_sign_5", "sparse_sign_long", "head_tail", "head_tail_5", "matrix"]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -27,6 +27,10 @@ def make_phi(kind, m, K, dtype=np.float64, seed=0):
     if kind == "sparse_sign_long":  # long segments, where the path for one row has no registers for them
         return shore.SparseSignCompression(m, K, nnz_per_output=2, seed=seed, dtype=dtype)
     rng = np.random.default_rng(seed)
+    if kind in ("head_tail", "head_tail_5"):  # with some outputs of a row of their own, here and there among the others
+        weights = rng.permutation(1 / np.arange(1.0, K + 1) ** (1.2 if kind == "head_tail" else 3))
+        nnz = 16 if kind == "head_tail" else 5
+        return shore.HeadTailCompression(m, weights, nnz_per_output=nnz, seed=seed, dtype=dtype)
     return shore.MatrixCompression((rng.normal(size=(m, K)) / np.sqrt(m) * rng.uniform(0.5, 1.1, K)).astype(dtype))
 
 

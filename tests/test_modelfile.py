@@ -75,11 +75,20 @@ def matrix(dtype):
     return shore.MatrixCompression((np.random.default_rng(0).normal(size=(20, 70)) / 4).astype(dtype))
 
 
+def head_tail(m, H):
+    """With the last H outputs in the head, from the heaviest."""
+    return shore.HeadTailCompression(m, np.r_[np.full(70 - H, 1e-9), 2.0 ** np.arange(H)], seed=3, dtype=np.float64)
+
+
 MODELS = {
     "signs": {},
     "signs, few": {"compression": shore.SparseSignCompression(30, 70, nnz_per_output=5, seed=2**64 - 1)},
     "signs, float64": {"dtype": np.float64, "fit_intercept": True},
     "signs, wide tables": {"n_components": 40_000},
+    "head and tail": {"compression": "head_tail", "n_components": 50},
+    "head and tail, float64": {"compression": head_tail(20, 9), "dtype": np.float64},
+    "a head alone": {"compression": "head_tail", "n_components": 80, "fit_intercept": True},
+    "no head": {"compression": head_tail(20, 0)},
     "gaussian": {"compression": "gaussian", "random_state": 7},
     "gaussian, float64": {"compression": "gaussian", "dtype": "float64"},
     "matrix": {"compression": matrix(np.float64)},
@@ -539,7 +548,10 @@ def places_of(value, at=()):
 ODD = [None, True, -1, 0, 1.5, 1e308, 10**30, "x", "auto", [], {}, [1, 2], {"a": 1}, "\ud800", "é" * 100]
 
 
-@pytest.mark.parametrize("kind", ["names", "signs, few", "gaussian", "matrix", "box", "alpha", "uncompressed"])
+@pytest.mark.parametrize(
+    "kind",
+    ["names", "signs, few", "head and tail", "a head alone", "gaussian", "matrix", "box", "alpha", "uncompressed"],
+)
 def test_any_value_of_the_document_may_be_hostile(kind, models, tmp_path):
     path = tmp_path / "m.shore"
     models[kind].save(path)
@@ -568,14 +580,14 @@ def test_any_value_of_the_document_may_be_hostile(kind, models, tmp_path):
                 refused(path, "must be|unknown|wrong type|the metadata lists")
 
 
-@pytest.mark.parametrize("kind", ["signs", "signs, few", "signs, wide tables"])
+@pytest.mark.parametrize("kind", ["signs", "signs, few", "signs, wide tables", "head and tail"])
 def test_hostile_tables_are_found_always(kind, models, tmp_path):
     path = tmp_path / "m.shore"
     models[kind].save(path)
     original, phi = path.read_bytes(), models[kind].compression_
-    nnz = phi.nnz_per_output
-    pad, size, dtype = sign_layout(phi.n_components, phi.n_outputs, nnz)
-    starts = np.arange(nnz + 1) * phi.n_components // nnz
+    nnz, H = phi.nnz_per_output, len(phi.head_outputs)
+    pad, size, dtype = sign_layout(phi.n_components - H, phi.n_outputs - H, nnz)
+    starts = np.arange(nnz + 1) * (phi.n_components - H) // nnz
     for at in (0, size - 1, size // 2, 69, 16 * nnz):  # also an entry of an output past the last one
         k = at // 16 % nnz
         first, length = k * 2 * pad, int(starts[k + 1] - starts[k])
@@ -597,6 +609,48 @@ def test_hostile_tables_are_found_always(kind, models, tmp_path):
                 shore.load(path, verify=False).predict(X[:5])
             else:
                 refused(path, "tables hold 1 entries that are no places", verify=False)
+
+
+def test_hostile_heads_are_found_always(models, tmp_path):
+    path = tmp_path / "m.shore"
+    models["head and tail, float64"].save(path)
+    original = path.read_bytes()
+    assert models["head and tail, float64"].compression_.head_outputs.tolist() == list(range(61, 70))
+
+    def put(at, value):
+        def change(head):
+            head = head.copy()
+            head[at] = value
+            return head
+
+        return {"head": change}
+
+    for tensors, match in (
+        (put(0, -1), "must be sorted, different, and below 70"),
+        (put(0, 62), "must be sorted"),
+        (put(8, 70), "must be sorted"),
+        (put(8, 2**62), "must be sorted"),
+        (put(4, 3), "must be sorted"),
+        ({"head": lambda head: head[:-1]}, "head must be 9 integers"),
+        ({"head": lambda head: head.reshape(3, 3)}, "head must be 9 integers"),
+        ({"head": lambda head: head.astype(np.float64)}, "head must be 9 integers"),
+        ({"head": lambda head: head.astype(np.uint32)}, "head must be 9 integers"),
+    ):
+        path.write_bytes(original)
+        forge(path, tensors)
+        refused(path, match, verify=False)
+    for n_head, match in ((8, "head must be 8"), (0, "must be the tensors W, intercept, tables"), (70, "the tensors W"),
+                          (-1, "n_head must be"), (9.0, "n_head must be"), (10**30, "head must be")):  # fmt: skip
+        path.write_bytes(original)
+        forge(path, document=edit("compression", "n_head", value=n_head))
+        refused(path, match, verify=False)
+
+    def all_rows(head):  # which leaves none to the others
+        return np.arange(20)
+
+    path.write_bytes(original)
+    forge(path, {"head": all_rows}, document=edit("compression", "n_head", value=20))
+    refused(path, "20 outputs cannot own a row|tables of shape", verify=False)
 
 
 def test_tables_of_another_shape_are_refused(path):

@@ -38,7 +38,7 @@ X, Y = DATA.X * (np.random.default_rng(0).random(DATA.X.shape) < 0.4), DATA.Y
 ROWS = sparse.csr_array(X)
 
 CONSTRAINTS = ("real", "nonneg", "binary", shore.Box(-1.0, 2.0), shore.Simplex(3.0))
-KINDS = [*itertools.product(["sparse_sign", "gaussian"], ["pgd", "cd", "omp", "fista"]), (None, "pgd")]
+KINDS = [*itertools.product(["sparse_sign", "head_tail", "gaussian"], ["pgd", "cd", "omp", "fista"]), (None, "pgd")]
 
 
 def fitted(**options):

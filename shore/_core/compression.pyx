@@ -8,7 +8,7 @@ from shore._core.runtime cimport simd_level
 
 import numpy as np
 
-from libc.stdint cimport int8_t, int32_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "simd.h" nogil:
@@ -53,6 +53,7 @@ cdef class Phi:
         phi.c.n_outputs, phi.c.n_components = columns.shape[0], columns.shape[1]
         phi.c.columns = <const void *> &columns[0, 0]
         phi.c.nnz = phi.c.n_terms = phi.c.n_components
+        phi.c.n_tail = phi.c.n_outputs
         phi.c.max_norm = max_norm
         phi.c.scale = 1.0
         if simd_level() == SHORE_AVX512 and phi.c.n_components <= MAX_COARSE_COMPONENTS:
@@ -60,17 +61,25 @@ cdef class Phi:
         return phi
 
     @staticmethod
-    def signs(tables, int64_t n_components, int64_t n_outputs, int64_t nnz, int64_t pad, bint is_double):
-        """From tables of sparse signs, uint16 or uint32, as sign_layout and make_sign_tables give them."""
+    def signs(tables, const int64_t[::1] head, int64_t n_components, int64_t n_outputs, int64_t nnz, int64_t pad,
+              bint is_double):
+        """From tables of sparse signs, uint16 or uint32, as sign_layout and make_sign_tables give them, and the outputs
+        that own a row, sorted."""
         cdef Phi phi = Phi.__new__(Phi)
         cdef const uint16_t[::1] narrow
         cdef const uint32_t[::1] wide
-        cdef const int64_t[::1] starts = np.arange(nnz + 1, dtype=np.int64) * n_components // nnz
+        cdef int64_t n_head = head.shape[0]
+        cdef const int64_t[::1] starts = n_head + np.arange(nnz + 1, dtype=np.int64) * (n_components - n_head) // nnz
         phi.is_double = is_double
         phi.c.kind = SHORE_SIGNS
         phi.c.n_components, phi.c.n_outputs = n_components, n_outputs
+        phi.c.n_head, phi.c.n_tail = n_head, n_outputs - n_head
+        if n_head:
+            _add_head(phi, head)
         phi.c.wide = tables.dtype == np.uint32
-        if phi.c.wide:
+        if phi.c.n_tail == 0:
+            pass
+        elif phi.c.wide:
             wide = tables
             phi.c.tables = <const void *> &wide[0]
             phi.owner = wide
@@ -86,6 +95,21 @@ cdef class Phi:
         phi.c.scale = 1 / np.sqrt(<double> nnz)
         phi.c.max_norm = 1 + 1e-6  # of the column as its entries are rounded
         return phi
+
+
+cdef _add_head(Phi phi, const int64_t[::1] head):
+    """The outputs that own a row, and where they stand among all."""
+    cdef int64_t n_words = (phi.c.n_outputs + SHORE_WORD - 1) // SHORE_WORD, i, word, before = 0
+    cdef uint8_t[::1] memory = np.zeros(n_words * sizeof(shore_head_word), dtype=np.uint8)
+    cdef shore_head_word *words = <shore_head_word *> &memory[0]
+    for i in range(head.shape[0]):
+        words[head[i] // SHORE_WORD].owners |= (<uint64_t> 1) << <int> (head[i] % SHORE_WORD)
+        words[head[i] // SHORE_WORD].before += 1
+    for word in range(n_words):
+        words[word].before, before = before, before + words[word].before
+    phi.head_owner = (head, memory)
+    phi.c.head_outputs = &head[0]
+    phi.c.head_words = words
 
 
 cdef _add_coarse_copy(Phi phi, const real_t[:, ::1] columns, int n_threads):
@@ -127,22 +151,24 @@ def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads):
                 columns[j, i] = <real_t> workspace[thread, i]
 
 
-def sign_layout(int64_t n_components, int64_t n_outputs, int64_t nnz):
+def sign_layout(int64_t n_rows, int64_t n_columns, int64_t nnz):
     """The pad of a segment, and the shape and dtype of the tables."""
-    longest = (n_components + nnz - 1) // nnz
-    pad = max(32, 1 << (longest - 1).bit_length())
+    longest = (n_rows + nnz - 1) // nnz
+    pad = max(32, 1 << max(0, longest - 1).bit_length())
     if nnz * 2 * pad > 1 << 32:
-        raise ValueError(f"n_components={n_components} is too large for sparse signs with {nnz} per output")
+        raise ValueError(f"n_components={n_rows} is too large for sparse signs with {nnz} per output")
     dtype = np.uint16 if nnz * 2 * pad <= 1 << 16 else np.uint32
-    return pad, (n_outputs + SHORE_TILE - 1) // SHORE_TILE * nnz * SHORE_TILE, dtype
+    return pad, (n_columns + SHORE_TILE - 1) // SHORE_TILE * nnz * SHORE_TILE, dtype
 
 
 def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):
     """Fill the tables that `phi` points to with random rows and signs."""  # OUT tables
-    cdef int64_t n_tiles = (phi.c.n_outputs + SHORE_TILE - 1) // SHORE_TILE, tile
+    cdef int64_t n_tiles = (phi.c.n_tail + SHORE_TILE - 1) // SHORE_TILE, tile
     cdef uint16_t[::1] narrow
     cdef uint32_t[::1] wide
     cdef void *start
+    if n_tiles == 0:
+        return
     if phi.c.wide:
         wide = tables
         start = <void *> &wide[0]
@@ -156,7 +182,7 @@ def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):
 
 def illegal_sign_places(Phi phi, int n_threads):
     """How many entries of the tables are no place of their segment: with any, a kernel would leave its arrays."""
-    cdef int64_t n_tiles = (phi.c.n_outputs + SHORE_TILE - 1) // SHORE_TILE, tile, illegal = 0
+    cdef int64_t n_tiles = (phi.c.n_tail + SHORE_TILE - 1) // SHORE_TILE, tile, illegal = 0
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
         for tile in prange(n_tiles, schedule="static"):
             illegal += shore_illegal_places(&phi.c, tile)
@@ -164,13 +190,13 @@ def illegal_sign_places(Phi phi, int n_threads):
 
 
 def signs_to_rows(Phi phi, int64_t[:, ::1] rows, signed char[:, ::1] signs):
-    """Row numbers and signs of every entry, arrays (K, nnz)."""  # OUT rows, signs
-    cdef int64_t j, k
+    """Row numbers and signs of every entry of the tables, arrays (K - heads, nnz)."""  # OUT rows, signs
+    cdef int64_t t, k
     cdef int negative = 0
-    for j in range(phi.c.n_outputs):
+    for t in range(phi.c.n_tail):
         for k in range(phi.c.nnz):
-            rows[j, k] = shore_place_row(&phi.c, shore_place(&phi.c, j, k), &negative)
-            signs[j, k] = -1 if negative else 1
+            rows[t, k] = shore_place_row(&phi.c, shore_place(&phi.c, t, k), &negative)
+            signs[t, k] = -1 if negative else 1
 
 
 def compress_csr(

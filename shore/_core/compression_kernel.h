@@ -10,13 +10,19 @@ static void NAME(shore_compress_row)(const shore_compression *phi, const REAL *v
         if (phi->kind == SHORE_DENSE) {
             const REAL *column = (const REAL *)phi->columns + j * m, y = value[e];
             for (int64_t i = 0; i < m; i++) out[i] += column[i] * y;
-        } else {
-            const REAL y = value[e] * (REAL)phi->scale;
-            for (int64_t k = 0; k < phi->nnz; k++) {
-                int negative;
-                const int64_t row = shore_place_row(phi, shore_place(phi, j, k), &negative);
-                out[row] += negative ? -y : y;
-            }
+            continue;
+        }
+        int owns;
+        const int64_t t = shore_number(phi, j, &owns);
+        if (owns) {
+            out[t] += value[e];
+            continue;
+        }
+        const REAL y = value[e] * (REAL)phi->scale;
+        for (int64_t k = 0; k < phi->nnz; k++) {
+            int negative;
+            const int64_t row = shore_place_row(phi, shore_place(phi, t, k), &negative);
+            out[row] += negative ? -y : y;
         }
     }
 }
@@ -50,9 +56,14 @@ static void NAME(shore_correlate_row)(const shore_compression *phi, const REAL *
             minus[i] = -r[first + i];
         }
     }
-    for (int64_t j = 0; j < phi->n_outputs; j++) {
-        REAL sum = signed_r[shore_place(phi, j, 0)];
-        for (int64_t k = 1; k < phi->nnz; k++) sum += signed_r[shore_place(phi, j, k)];
+    for (int64_t j = 0, head = 0; j < phi->n_outputs; j++) {
+        if (head < phi->n_head && phi->head_outputs[head] == j) {
+            out[j] = r[head++];
+            continue;
+        }
+        const int64_t t = j - head;
+        REAL sum = signed_r[shore_place(phi, t, 0)];
+        for (int64_t k = 1; k < phi->nnz; k++) sum += signed_r[shore_place(phi, t, k)];
         out[j] = sum * (REAL)phi->scale;
     }
 }

@@ -15,13 +15,13 @@ static void shore_gaussian_column(uint64_t seed, int64_t j, int64_t m, double sc
     }
 }
 
-/* The table entries of one tile of sparse signs; outputs past the last one get the entries that theirs would be. */
+/* The table entries of one tile of sparse signs; columns past the last one get the entries that theirs would be. */
 static void shore_sign_tile(uint64_t seed, int64_t tile, const shore_compression *phi, void *tables) {
     for (int64_t o = 0; o < SHORE_TILE; o++) {
-        const int64_t j = tile * SHORE_TILE + o;
+        const int64_t t = tile * SHORE_TILE + o;
         shore_random_block random = {{0}};
         for (int64_t k = 0; k < phi->nnz; k++) {
-            if (k % 4 == 0) random = shore_philox(seed, (uint64_t)j, (uint64_t)(k / 4));
+            if (k % 4 == 0) random = shore_philox(seed, (uint64_t)t, (uint64_t)(k / 4));
             const uint32_t word = random.word[k % 4];
             const uint64_t size = (uint64_t)(phi->starts[k + 1] - phi->starts[k]);
             const uint64_t within = (word >> 1) * size >> 31; /* bit 0 is the sign */

@@ -18,6 +18,25 @@ SHORE_INLINE void NAME(append)(NAME(sparse_vector) *x, int64_t j, double value) 
     x->value[x->size++] = value;
 }
 
+/* Heads are collected before the tail: brings two ascending runs of outputs into one order. */
+static void NAME(merge_collected)(NAME(row_state) *s) {
+    int64_t first = 1, i = 0;
+    while (first < s->n_noted && s->noted[first - 1] < s->noted[first]) first++;
+    if (first >= s->n_noted) return;
+    for (int64_t k = 0; k < first; k++) { /* numbers are exact here: REAL holds them */
+        s->asked[k] = s->noted[k];
+        s->answer[k] = (REAL)s->noted_g[k];
+    }
+    for (int64_t k = first, at = 0; i < first; at++) /* at never catches up with k */
+        if (k < s->n_noted && s->noted[k] < s->asked[i]) {
+            s->noted[at] = s->noted[k];
+            s->noted_g[at] = s->noted_g[k++];
+        } else {
+            s->noted[at] = s->asked[i];
+            s->noted_g[at] = s->answer[i++];
+        }
+}
+
 /* x := soft(y + step·φ_jᵀr, step·weight) for y = s->v, over its support and what the pass collected */
 static void NAME(shrunk_step)(const shore_decode_options *o, NAME(row_state) *s, NAME(sparse_vector) *x) {
     const NAME(sparse_vector) *y = &s->v;
@@ -64,6 +83,7 @@ static int NAME(run_fista)(const shore_decode_options *o, NAME(row_state) *s) {
         return best > 0 ? 0 : NAME(conclude)(o, s, &s->v, 1);
     }
     s->found_before = s->n_noted;
+    if (o->phi->n_head) NAME(merge_collected)(s);
     const NAME(sparse_vector) before = s->v_1, next = s->v_2;
     s->v_1 = next;
     s->v_2 = before;

@@ -4,6 +4,7 @@
  * that it was computed in; only what passes leaves it.
  *
  *     signs_pass     sparse signs, coarse: residuals rounded to 16 bits, 32 rows to a cache line
+ *     offer_heads    outputs with a row of their own: its residual as it is
  *     dense_pass     dense Φ: coarse in 8 bits where the machine has the instruction (dense_coarse.h), else exact
  *     pass_one       one or a few rows, exact, outputs across the lanes
  *
@@ -36,7 +37,38 @@ SHORE_INLINE int16_t NAME(limit_16)(double limit) {
     return limit >= 32767 ? 32767 : limit <= -32767 ? -32768 : (int16_t)(floor(limit) - 1);
 }
 
+/* At most the limit, as REAL. */
+SHORE_INLINE REAL NAME(limit_real)(double limit) {
+    const double eps = REAL_BITS == 32 ? 0x1p-22 : 0x1p-51, tiny = REAL_BITS == 32 ? 0x1p-148 : 0x1p-1073;
+    return (REAL)(limit - fabs(limit) * eps - tiny);
+}
+
 /* ---------------------------------------------------------------- sparse signs */
+
+#define HEADS 64
+
+/* Outputs with a row of their own offer its residual, which lie side by side. */
+static void NAME(offer_heads)(const shore_decode_options *o, NAME(row_state) *s, int absolute, int coarse) {
+    const shore_compression *phi = o->phi;
+    REAL limit = NAME(limit_real)(s->limit);
+    for (int64_t start = 0; start < phi->n_head; start += HEADS) {
+        const int64_t size = start + HEADS < phi->n_head ? HEADS : phi->n_head - start;
+        const REAL *r = s->r + start;
+        int any = 0;
+        for (int64_t i = 0; i < size; i++) any |= (absolute ? V_SIZE(r[i]) : r[i]) > limit;
+        if (!any) continue;
+        for (int64_t i = 0; i < size; i++) {
+            if (!((absolute ? V_SIZE(r[i]) : r[i]) > limit)) continue;
+            if (coarse)
+                NAME(offer_coarse)(o, s, phi->head_outputs[start + i], r[i]);
+            else
+                NAME(offer)(o, s, phi->head_outputs[start + i], r[i]);
+            limit = NAME(limit_real)(s->limit);
+        }
+    }
+}
+
+#undef HEADS
 
 SHORE_INLINE void NAME(signs_block)(NAME(pass) *p, int16_t *limits, const int64_t nnz, const int wide,
                                     const int absolute) {
@@ -46,9 +78,15 @@ SHORE_INLINE void NAME(signs_block)(NAME(pass) *p, int16_t *limits, const int64_
     const int16_t *block = p->block;
     W limit[SIGN_VECTORS];
     for (int v = 0; v < SIGN_VECTORS; v++) limit[v] = W_LOAD(limits + v * W_LANES);
-    for (int64_t at = 0; at < p->n_outputs; at++) {
-        const int64_t j = p->list ? p->list[at] : at;
-        const uint64_t first = (uint64_t)j / SHORE_TILE * (uint64_t)(nnz * SHORE_TILE) + (uint64_t)j % SHORE_TILE;
+    const int64_t n = p->list ? p->n_outputs : phi->n_tail;
+    for (int64_t at = 0; at < n; at++) {
+        int64_t t = at;
+        if (p->list) {
+            int owns;
+            t = shore_number(phi, p->list[at], &owns);
+            if (owns) continue;
+        }
+        const uint64_t first = (uint64_t)t / SHORE_TILE * (uint64_t)(nnz * SHORE_TILE) + (uint64_t)t % SHORE_TILE;
         W sum[SIGN_VECTORS];
         for (int64_t k = 0; k < nnz; k++) {
             const size_t place = wide ? wide_tables[first + k * SHORE_TILE] : narrow_tables[first + k * SHORE_TILE];
@@ -61,6 +99,7 @@ SHORE_INLINE void NAME(signs_block)(NAME(pass) *p, int16_t *limits, const int64_
             if (!SHORE_UNLIKELY(bits)) continue;
             int16_t out[W_LANES];
             W_STORE(out, sum[v]);
+            const int64_t j = shore_tail_output(phi, t);
             for (; bits; bits &= bits - 1) {
                 const int lane = shore_lowest_bit(bits), row = v * W_LANES + lane;
                 NAME(row_state) *s = p->rows[row];
@@ -87,19 +126,21 @@ static void NAME(signs_block_any)(NAME(pass) *p, int16_t *limits, int absolute) 
         NAME(signs_block)(p, limits, phi->nnz, 0, absolute);
 }
 
-/* The row's residual in 16 bits, so coarse that nnz of them cannot overflow, into its lane. Returns the limit. */
-static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane) {
+/* The residual of a row's tail in 16 bits, so coarse that nnz of them cannot overflow, into its lane; and its head
+ * offers. Returns the limit. */
+static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane, int absolute) {
     const shore_compression *phi = p->options->phi;
     NAME(row_state) *s = p->rows[lane];
     int16_t *q = p->scratch;
-    const double most = (double)(32767 / phi->nnz);
-    const double largest = NAME(largest)(s->r, phi->n_components), unit = largest / most;
+    const double most = (double)(32767 / phi->nnz), least = 1e-9 * s->norm_r; /* next to the head the tail may be 0 */
+    const double size = NAME(largest)(s->r + phi->n_head, phi->n_components - phi->n_head);
+    const double largest = size > least ? size : least, unit = largest / most;
     const REAL inverse = (REAL)(most / largest);
     if (!(most >= 1 && largest > 0 && inverse <= REAL_MAX)) { /* no bits left, r = 0, or too small to scale */
         s->failed = 1;
         return 32767;
     }
-    for (int64_t i = 0; i < phi->n_components; i++) {
+    for (int64_t i = phi->n_head; i < phi->n_components; i++) {
         const REAL scaled = s->r[i] * inverse;
         q[i] = (int16_t)(int32_t)(scaled + (scaled < 0 ? (REAL)-0.5 : (REAL)0.5));
     }
@@ -111,14 +152,15 @@ static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane) {
     /* half a unit and some rounding for each of nnz terms, and the rounding of the exact number itself */
     s->error = 0.502 * (double)phi->nnz * p->unit[lane] + NAME(rounding)(phi, s->norm_r);
     NAME(set_limit)(s);
-    return NAME(limit_16)(s->limit / p->unit[lane]);
+    NAME(offer_heads)(p->options, s, absolute, 1);
+    return s->failed ? 32767 : NAME(limit_16)(s->limit / p->unit[lane]);
 }
 
 static void NAME(signs_pass)(NAME(pass) *p, int absolute) {
     const shore_compression *phi = p->options->phi;
     int16_t limits[SIGN_LANES];
     for (int64_t lane = 0; lane < SIGN_LANES; lane++)
-        limits[lane] = lane < p->n_rows ? NAME(pack_signs)(p, lane) : 32767;
+        limits[lane] = lane < p->n_rows ? NAME(pack_signs)(p, lane, absolute) : 32767;
     for (int64_t k = 0; k < phi->nnz; k++) { /* the negatives */
         int16_t *plus = (int16_t *)p->block + (k << phi->shift) * SIGN_LANES;
         const int64_t size = (phi->starts[k + 1] - phi->starts[k]) * SIGN_LANES;
@@ -131,12 +173,6 @@ static void NAME(signs_pass)(NAME(pass) *p, int absolute) {
 }
 
 /* ---------------------------------------------------------------- a dense Φ */
-
-/* At most the limit, as REAL. */
-SHORE_INLINE REAL NAME(limit_real)(double limit) {
-    const double eps = REAL_BITS == 32 ? 0x1p-22 : 0x1p-51, tiny = REAL_BITS == 32 ? 0x1p-148 : 0x1p-1073;
-    return (REAL)(limit - fabs(limit) * eps - tiny);
-}
 
 /* One output's numbers for all rows. */
 static SHORE_NOINLINE void NAME(offer_output)(NAME(pass) *p, int64_t j, const REAL *g, REAL *limits, int absolute) {
@@ -231,9 +267,13 @@ static int NAME(many_found)(const NAME(pass) *p) {
 static int NAME(pass_block)(NAME(pass) *p) {
     const shore_compression *phi = p->options->phi;
     const int absolute = shore_is_absolute(p->options->search);
-    if (phi->kind == SHORE_SIGNS) {
+    if (phi->kind == SHORE_SIGNS && phi->n_tail) {
         NAME(signs_pass)(p, absolute);
         return 1;
+    }
+    if (phi->kind == SHORE_SIGNS) {
+        for (int64_t i = 0; i < p->n_rows; i++) NAME(offer_heads)(p->options, p->rows[i], absolute, 0);
+        return 0;
     }
     if (!NAME(many_found)(p) && NAME(dense_pass_coarse)(p, absolute)) return 1;
     NAME(dense_pass_exact)(p, absolute);

@@ -31,6 +31,7 @@ static void NAME(set_limit)(NAME(row_state) *s) {
         }
     }
     s->limit = s->beta - fabs(s->beta) * 1e-12 - s->error;
+    if (s->top.floor < 0) s->limit -= DBL_MIN; /* where 0 can be among the best, an equal of lower index wins over it */
 }
 
 /* Drops what was found but is not above the limit any more. */
@@ -197,17 +198,19 @@ static double NAME(largest)(const REAL *x, int64_t n) {
     return (double)largest[0];
 }
 
-/* For a random Φ the numbers φ_jᵀr of outputs outside the support are about N(0, ‖r‖²/m). The floor lets about
- * SHORE_NOISE_NOTES of them through, and no more for what a coarse pass is off by as a rule; whether this pass will be
+/* For a random Φ the numbers φ_jᵀr of outputs outside the support are about N(0, ‖r‖²/m), r and m without the rows that
+ * outputs own. The floor lets about SHORE_NOISE_NOTES of them through, and no more for what a coarse pass is off by as a rule; whether this pass will be
  * coarse does not matter, so that rows need the same passes in any company. */
 static double NAME(noise_floor)(const shore_decode_options *o, const NAME(row_state) *s) {
     const shore_compression *phi = o->phi;
-    const double m = (double)phi->n_components;
+    const double m = (double)(phi->n_components - phi->n_head);
     double error = 0;
+    if (!phi->n_tail) return 0;
     if (phi->coarse)
         error = phi->max_norm * NAME(largest)(s->r, phi->n_components) / 127 * sqrt(m / 12) +
                 phi->coarse_error * s->norm_r;
-    return o->note_quantile * s->norm_r / sqrt(m) + error;
+    const double norm = phi->n_head ? NAME(norm)(s->r + phi->n_head, phi->n_components - phi->n_head) : s->norm_r;
+    return o->note_quantile * norm / sqrt(m) + error;
 }
 
 /* Before a pass: the support has offered, and what to look for is set. */

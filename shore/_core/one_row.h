@@ -14,7 +14,7 @@ SHORE_INLINE void NAME(signs_row_in_lanes)(const shore_decode_options *o, NAME(r
     const REAL scale = (REAL)phi->scale;
     const unsigned sign_shift = pairs == 1 ? 26 : 25;
     const __m512i sign_bit = _mm512_set1_epi32((int)0x80000000u);
-    for (int64_t first = 0; first < phi->n_outputs; first += SHORE_TILE) {
+    for (int64_t first = 0; first < phi->n_tail; first += SHORE_TILE) {
         __m512 sum = _mm512_setzero_ps();
         for (int64_t k = 0; k < nnz; k++) {
             const float *segment = s->r_signed + k * 2 * pad;
@@ -38,13 +38,15 @@ SHORE_INLINE void NAME(signs_row_in_lanes)(const shore_decode_options *o, NAME(r
         V_STORE(out, sum);
         for (; bits; bits &= bits - 1) {
             const int lane = shore_lowest_bit(bits);
-            if (first + lane < phi->n_outputs) NAME(offer)(o, s, first + lane, out[lane] * scale);
+            if (first + lane < phi->n_tail)
+                NAME(offer)(o, s, shore_tail_output(phi, first + lane), out[lane] * scale);
         }
     }
 }
 
 static int NAME(signs_row)(const shore_decode_options *o, NAME(row_state) *s, int absolute) {
     if (!ONE_ROW_IS_CHEAP(o->phi)) return 0;
+    NAME(offer_heads)(o, s, absolute, 0);
     if (o->phi->pad == 32)
         NAME(signs_row_in_lanes)(o, s, 1, absolute);
     else

@@ -8,9 +8,12 @@
 /* φ_iᵀφ_j */
 static double NAME(column_product)(const shore_compression *phi, int64_t i, int64_t j) {
     double sum = 0;
-    if (phi->kind == SHORE_SIGNS) { /* both have one entry in every segment */
-        for (int64_t k = 0; k < phi->nnz; k++) {
-            const int64_t differ = shore_place(phi, i, k) ^ shore_place(phi, j, k);
+    if (phi->kind == SHORE_SIGNS) {
+        int i_owns, j_owns;
+        const int64_t t = shore_number(phi, i, &i_owns), u = shore_number(phi, j, &j_owns);
+        if (i_owns || j_owns) return i == j;
+        for (int64_t k = 0; k < phi->nnz; k++) { /* both have one entry in every segment */
+            const int64_t differ = shore_place(phi, t, k) ^ shore_place(phi, u, k);
             sum += differ == 0 ? 1 : differ == phi->pad ? -1 : 0;
         }
         return sum * phi->scale * phi->scale;
@@ -25,9 +28,11 @@ static double NAME(column_product)(const shore_compression *phi, int64_t i, int6
 static double NAME(column_dot)(const shore_compression *phi, int64_t j, const REAL *b) {
     double sum = 0;
     if (phi->kind == SHORE_SIGNS) {
+        int owns, negative;
+        const int64_t t = shore_number(phi, j, &owns);
+        if (owns) return b[t];
         for (int64_t k = 0; k < phi->nnz; k++) {
-            int negative;
-            const int64_t row = shore_place_row(phi, shore_place(phi, j, k), &negative);
+            const int64_t row = shore_place_row(phi, shore_place(phi, t, k), &negative);
             sum += negative ? -(double)b[row] : (double)b[row];
         }
         return sum * phi->scale;

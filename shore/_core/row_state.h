@@ -50,9 +50,12 @@ typedef struct {
 
 /* ---------------------------------------------------------------- φ_jᵀr */
 
-SHORE_INLINE REAL NAME(signs_dot)(const shore_compression *phi, int64_t j, const REAL *r) {
-    REAL sum = r[shore_place(phi, j, 0)];
-    for (int64_t k = 1; k < phi->nnz; k++) sum += r[shore_place(phi, j, k)];
+SHORE_INLINE REAL NAME(signs_dot)(const shore_compression *phi, int64_t j, const NAME(row_state) *s) {
+    int owns;
+    const int64_t t = shore_number(phi, j, &owns);
+    if (owns) return s->r[t];
+    REAL sum = s->r_signed[shore_place(phi, t, 0)];
+    for (int64_t k = 1; k < phi->nnz; k++) sum += s->r_signed[shore_place(phi, t, k)];
     return sum * (REAL)phi->scale;
 }
 
@@ -76,7 +79,7 @@ static void NAME(dots)(const shore_compression *phi, const int64_t *j, int64_t n
         NAME(dense_dots)(phi, j, n, s->r, out);
         return;
     }
-    for (int64_t o = 0; o < n; o++) out[o] = NAME(signs_dot)(phi, j[o], s->r_signed);
+    for (int64_t o = 0; o < n; o++) out[o] = NAME(signs_dot)(phi, j[o], s);
 }
 
 /* ---------------------------------------------------------------- norms, in double, in one fixed order */
@@ -157,11 +160,18 @@ static void NAME(set_residual_dense)(const shore_compression *phi, NAME(row_stat
 
 #undef SHORE_STRIP
 
-/* Column j of sparse signs: r := b in its rows, or r := r - value there, by the sign of the entry. */
+/* Column j of sparse signs: r := b in its rows, or r := r - value·φ_j. */
 SHORE_INLINE void NAME(touch_rows)(const shore_compression *phi, NAME(row_state) *s, int64_t j, double value,
                                    const int reset, const int wide) {
     const int64_t nnz = phi->nnz, pad = phi->pad, *starts = phi->starts;
-    const int64_t first = j / SHORE_TILE * nnz * SHORE_TILE + j % SHORE_TILE;
+    int owns;
+    const int64_t t = shore_number(phi, j, &owns);
+    if (owns) {
+        s->r[t] = reset ? s->b[t] : (REAL)((double)s->r[t] - value);
+        return;
+    }
+    const int64_t first = t / SHORE_TILE * nnz * SHORE_TILE + t % SHORE_TILE;
+    const double entry = value * phi->scale;
     const uint16_t *narrow_tables = (const uint16_t *)phi->tables + first;
     const uint32_t *wide_tables = (const uint32_t *)phi->tables + first;
     const REAL *b = s->b;
@@ -169,7 +179,7 @@ SHORE_INLINE void NAME(touch_rows)(const shore_compression *phi, NAME(row_state)
     for (int64_t k = 0; k < nnz; k++) {
         const int64_t place = wide ? (int64_t)wide_tables[k * SHORE_TILE] : (int64_t)narrow_tables[k * SHORE_TILE];
         const int64_t row = starts[k] + (place & (pad - 1)), at = place & ~pad;
-        const REAL moved = reset ? b[row] : (REAL)((double)r[row] - (place & pad ? -value : value));
+        const REAL moved = reset ? b[row] : (REAL)((double)r[row] - (place & pad ? -entry : entry));
         r[row] = moved;
         plus[at] = moved;
         minus[at] = -moved;
@@ -178,13 +188,11 @@ SHORE_INLINE void NAME(touch_rows)(const shore_compression *phi, NAME(row_state)
 
 /* r := b - Φv for r = b */
 static void NAME(subtract_signs)(const shore_compression *phi, NAME(row_state) *s) {
-    for (int64_t e = 0; e < s->v.size; e++) {
-        const double value = s->v.value[e] * phi->scale;
+    for (int64_t e = 0; e < s->v.size; e++)
         if (phi->wide)
-            NAME(touch_rows)(phi, s, s->v.index[e], value, 0, 1);
+            NAME(touch_rows)(phi, s, s->v.index[e], s->v.value[e], 0, 1);
         else
-            NAME(touch_rows)(phi, s, s->v.index[e], value, 0, 0);
-    }
+            NAME(touch_rows)(phi, s, s->v.index[e], s->v.value[e], 0, 0);
 }
 
 /* The same for r = b - Φv_1, which differs from b only in the rows that the columns of v_1 touch. */

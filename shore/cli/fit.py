@@ -24,6 +24,7 @@ from shore.cli.options import (
     shows_progress,
 )
 from shore.cli.outputs import bytes_in_words, check_output
+from shore.compression import COMPRESSIONS
 from shore.datasets.xmc import XmcReader
 from shore.estimator import ShoreRegressor
 from shore.theory import components_for
@@ -187,8 +188,8 @@ def add_parser(commands: Any) -> None:
         help="numbers that the outputs are compressed to, or auto: enough for S outputs (auto)",
     )  # fmt: skip
     model.add_argument(
-        "--compression", choices=["sparse_sign", "gaussian", "none"], default="sparse_sign",
-        help="the matrix that compresses the outputs, or none (sparse_sign)",
+        "--compression", choices=[*COMPRESSIONS, "none"], default="sparse_sign",
+        help="the matrix that compresses the outputs, or none; head_tail is for long-tailed outputs (sparse_sign)",
     )  # fmt: skip
     model.add_argument(
         "--constraint", type=constraint, default="nonneg", metavar="SET",

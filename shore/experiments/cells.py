@@ -14,7 +14,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
-from shore.compression import Compression, GaussianCompression, SparseSignCompression
+from shore.compression import Compression
 from shore.constraints import Constraint
 from shore.datasets.files import dataset_name
 from shore.decoders import DecodeInfo, decode
@@ -22,21 +22,15 @@ from shore.metrics import output_difference, precision_at_k, prediction_loss
 from shore.projection import project
 
 __all__ = [
-    "COMPRESSIONS",
     "METHODS",
     "check_names",
     "check_paths",
-    "make_compression",
     "measure",
     "run_method",
 ]
 
 Array = npt.NDArray[Any]
 
-COMPRESSIONS: dict[str, type[GaussianCompression] | type[SparseSignCompression]] = {
-    "gaussian": GaussianCompression,
-    "sparse_sign": SparseSignCompression,
-}
 # shore's decoders, and scikit-learn's as the paper ran them.
 METHODS = ("pgd", "cd", "omp", "fista", "elastic_net", "sklearn_omp")
 # scikit-learn's take up to a tenth of a second for a row, and fista tens of milliseconds: they are given the first
@@ -61,11 +55,6 @@ def check_paths(paths: Sequence[str | os.PathLike[str]], taken: Sequence[str] = 
         if name in names:
             raise ValueError(f"data must have different names, but {name!r} is there twice: rename {os.fspath(path)}")
         names.append(name)
-
-
-def make_compression(kind: str, m: int, n_outputs: int, trial: int) -> Compression:
-    """Φ of a trial."""
-    return COMPRESSIONS[kind](m, n_outputs, seed=trial)
 
 
 def _by_scikit_learn(method: str, B: Array, Phi: Array, sparsity: int) -> sparse.csr_array:

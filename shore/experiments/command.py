@@ -7,7 +7,8 @@ import sys
 from dataclasses import fields, replace
 from typing import Any
 
-from shore.experiments.cells import COMPRESSIONS, METHODS
+from shore.compression import COMPRESSIONS
+from shore.experiments.cells import METHODS
 from shore.experiments.figures import require_matplotlib
 from shore.experiments.real import RealSettings, run_real
 from shore.experiments.synthetic import SyntheticSettings, run_synthetic

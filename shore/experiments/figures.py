@@ -21,8 +21,8 @@ STYLES = {
     "blas": ("one BLAS product", "#000000", "x"),
     "ratio": ("compressed / uncompressed", "#0b6e4f", "o"),
 }
-COMPRESSION_NAMES = {"gaussian": "Gaussian Φ", "sparse_sign": "sparse signs"}
-_LINES: dict[str, Any] = {"gaussian": "-", "sparse_sign": "--"}
+COMPRESSION_NAMES = {"gaussian": "Gaussian Φ", "sparse_sign": "sparse signs", "head_tail": "head and tail"}
+_LINES: dict[str, Any] = {"gaussian": "-", "sparse_sign": "--", "head_tail": ":"}
 
 Row = dict[str, Any]
 

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from shore._progress import Progress
+from shore.compression import COMPRESSIONS, compression_for
 from shore.datasets import Dataset, load_dataset
 from shore.estimator import ShoreRegressor
-from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, check_paths, make_compression, measure
+from shore.experiments.cells import METHODS, check_names, check_paths, measure
 from shore.experiments.store import Store
 from shore.experiments.summary import summarise
 from shore.metrics import training_loss
@@ -72,7 +73,7 @@ def _run_cell(
     data: Dataset, settings: RealSettings, kind: str, m: int, trial: int, missing: dict[int, tuple[str, ...]],
     plain: float | None, n_threads: int | None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    phi = make_compression(kind, m, data.Y_train.shape[1], trial)
+    phi = compression_for(data.Y_train, kind, m, seed=trial)
     model = ShoreRegressor(compression=phi, alpha=settings.alpha, n_threads=n_threads)
     model.fit(data.X_train, data.Y_train)
     loss = training_loss(data.Y_train, model.predict_compressed(data.X_train), phi)

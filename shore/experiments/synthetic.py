@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
+from shore.compression import COMPRESSIONS, compression_for
 from shore.datasets import make_synthetic
 from shore.estimator import ShoreRegressor
-from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, make_compression, measure
+from shore.experiments.cells import METHODS, check_names, measure
 from shore.experiments.store import Store
 from shore.experiments.summary import summarise
 from shore.metrics import training_loss
@@ -136,7 +137,7 @@ def _run_level(
     plain = uncompressed_loss(factorisation, X, Y, n_threads)
     options: dict[str, Any] = {"step": settings.step, "max_iter": settings.max_iter, "tol": settings.tol}
     for kind, m, trial, methods in cells:
-        phi = make_compression(kind, m, settings.n_outputs, trial)
+        phi = compression_for(Y, kind, m, seed=trial)
         model = ShoreRegressor(settings.sparsity, compression=phi, alpha=0.0, solver="cholesky", n_threads=n_threads)
         model.fit(X, Y, factorisation=factorisation)
         loss = training_loss(Y, model.predict_compressed(X), phi)

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
-from shore.compression import Compression
+from shore.compression import COMPRESSIONS, Compression, compression_for
 from shore.datasets import load_dataset, make_synthetic
 from shore.estimator import ShoreRegressor
-from shore.experiments.cells import COMPRESSIONS, METHODS, check_names, check_paths, make_compression, measure
+from shore.experiments.cells import METHODS, check_names, check_paths, measure
 from shore.experiments.store import Store
 from shore.experiments.summary import summarise
 
@@ -173,7 +173,7 @@ def run_timing(
                     cell = {"dataset": name, "snr_db": snr_db, "compression": kind, "m": m}
                     missing = _missing(settings, store, cell)
                     if missing:
-                        phi = make_compression(kind, m, Y.shape[1], 0)
+                        phi = compression_for(Y, kind, m)
                         model = ShoreRegressor(compression=phi, alpha=settings.alpha, n_threads=n_threads).fit(X, Y)
                         B = model.predict_compressed(X_test)
                         rows = list(_time_cell(settings, phi, B, Y_test, missing, n_threads))

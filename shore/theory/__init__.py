@@ -1,5 +1,6 @@
 """What the paper's theorems say in numbers: for a choice of sizes, for a given Φ, for data, and for a fitted model."""
 
+from shore.compression import head_size
 from shore.theory.bounds import components_for, contraction, delta_for, iterations_for, step_range
 from shore.theory.moments import Moments, SampleSizes, sample_sizes
 from shore.theory.reporting import Report, Statement, report
@@ -14,6 +15,7 @@ __all__ = [
     "components_for",
     "contraction",
     "delta_for",
+    "head_size",
     "iterations_for",
     "report",
     "rip_estimate",

@@ -218,7 +218,7 @@ def test_command_line(tmp_path, capsys):
     assert "2 measurements in" in capsys.readouterr().out
     for options, words in (
         (["--methods", "magic"], "methods must be among pgd, cd, omp, fista"),
-        (["--compressions", "zip"], "compressions must be among gaussian, sparse_sign, got 'zip'"),
+        (["--compressions", "zip"], "compressions must be among sparse_sign, head_tail, gaussian, got 'zip'"),
         (["--m", "0"], "--m must be at least 1, got 0"),
         (["--features", "11"], "holds results of another run: n_features was 10, not 11"),
         (["--samples", "9"], "n_samples must be at least 5/4 of n_features"),

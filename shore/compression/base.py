@@ -1,0 +1,170 @@
+"""What every Φ can do, whatever it is made of."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from shore._core import compression as _core
+from shore._core.threads import resolve_n_threads
+from shore._validation import check_rows, is_sparse
+
+__all__ = ["Compression", "rebuild", "rebuild_stored"]
+
+# Dense outputs are read in blocks of rows of about this size.
+_BLOCK_BYTES = 1 << 26
+# Lanczos steps to a norm; ten to twenty are enough for random Φ.
+_MOST_STEPS = 64
+
+
+def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
+    rows = check_rows(matrix, name)
+    if rows.shape[1] != n_columns:
+        raise ValueError(f"{name} must have {n_columns} columns, one per {what}, got shape {rows.shape}")
+    return rows
+
+
+def _refuse_overflow(compressed: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
+    if not np.isfinite(compressed).all():
+        raise ValueError(f"Y is too large: its compression leaves the range of {dtype}")
+
+
+class Compression(ABC):
+    """A matrix Φ of shape (m, K).
+
+    Attributes
+    ----------
+    n_components : int
+        Rows of Φ, m.
+    n_outputs : int
+        Columns of Φ, K.
+    dtype : dtype
+        float32 or float64; decoding runs in it.
+    """
+
+    n_components: int
+    n_outputs: int
+    dtype: np.dtype[Any]
+    _phi: _core.Phi
+    _squared_norm: float | None = None
+    _stored = False  # whether Φ came as it is, and not from a seed
+
+    @abstractmethod
+    def toarray(self) -> npt.NDArray[Any]:
+        """Φ as a dense array of shape (m, K)."""
+
+    @abstractmethod
+    def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
+        """R Φ for C-contiguous R."""
+
+    def compress(self, Y: Any, *, n_threads: int | None = None) -> npt.NDArray[Any]:
+        """Compressed outputs, Y Φᵀ.
+
+        Parameters
+        ----------
+        Y : array-like or SciPy sparse matrix of shape (n, K)
+            Sparse outputs are not made dense; the cost is in their non-zeros.
+        n_threads : int, optional
+            Threads to run on; None for the cores this process may use.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
+        rows = _check_columns(Y, "Y", self.n_outputs, "output")
+        out = np.empty((rows.shape[0], self.n_components), dtype=self.dtype)
+        step = rows.shape[0]
+        if not is_sparse(rows):
+            step = max(1, _BLOCK_BYTES // max(1, self.n_outputs * self.dtype.itemsize))
+        for start in range(0, rows.shape[0], max(1, step)):
+            block = rows[start : start + step] if step < rows.shape[0] else rows
+            block = sparse.csr_array(block if is_sparse(block) else np.asarray(block, dtype=self.dtype))
+            data = np.ascontiguousarray(block.data, dtype=self.dtype)
+            if not np.isfinite(data).all():
+                raise ValueError(f"Y must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
+            threads = min(resolve_n_threads(n_threads), max(1, block.shape[0]))
+            _core.compress_csr(self._phi, data, block.indices, block.indptr, out[start : start + step], threads)
+            if np.abs(data).max(initial=0) > 1e-9 * np.finfo(self.dtype).max:
+                _refuse_overflow(out[start : start + step], self.dtype)
+        return out
+
+    def correlate(self, R: Any, *, n_threads: int | None = None) -> npt.NDArray[Any]:
+        """Correlation of every row with every column of Φ, R Φ: for a residual r, the numbers φ_jᵀr.
+
+        Parameters
+        ----------
+        R : array-like of shape (n, m)
+        n_threads : int, optional
+            Threads to run on; None for the cores this process may use.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Dense: for many outputs, mind its size.
+        """
+        rows = _check_columns(R, "R", self.n_components, "component")
+        dense = rows.toarray() if is_sparse(rows) else rows
+        dense = np.require(dense, dtype=self.dtype, requirements=["C", "A"])
+        if not np.isfinite(dense).all():
+            raise ValueError(f"R must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
+        return self._correlate(dense, resolve_n_threads(n_threads))
+
+    @abstractmethod
+    def _equals(self, other: Any) -> bool:
+        """Whether another Φ of the same type and `repr` has the same numbers."""
+
+    @abstractmethod
+    def _gram_product(self, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """ΦΦᵀu, on one thread and without the BLAS."""
+
+    def squared_norm(self) -> float:
+        """‖Φ‖₂², the largest eigenvalue of ΦΦᵀ, to about a percent; computed once.
+
+        The same number every time. The BLAS has no part in it: its number of threads belongs to the whole process, and
+        calls from several threads that hold it down and set it back would leave it down.
+        """
+        if self._squared_norm is None:
+            self._squared_norm = _largest_eigenvalue(self._gram_product, self.n_components)
+        return self._squared_norm
+
+
+def _largest_eigenvalue(product: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]], size: int) -> float:
+    """Of a symmetric matrix, by Lanczos steps from a fixed start; infinity if its products overflow."""
+    start = np.random.default_rng(0).standard_normal(size)
+    basis = (start / math.hypot(*start))[None]
+    tridiagonal = np.zeros((min(size, _MOST_STEPS),) * 2)
+    largest = 0.0
+    for k in range(len(tridiagonal)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = product(basis[k])
+            tridiagonal[k, k] = np.einsum("i,i", w, basis[k])
+            for _ in range(2):  # once leaves rounding errors of the size of w
+                w = w - np.einsum("ki,k->i", basis, np.einsum("ki,i->k", basis, w))
+        rest = math.hypot(*w)
+        if not math.isfinite(rest):
+            return math.inf
+        values, vectors = np.linalg.eigh(tridiagonal[: k + 1, : k + 1])
+        largest = float(values[-1])
+        if rest * abs(vectors[-1, -1]) <= 1e-2 * largest or k + 1 == len(tridiagonal):
+            break
+        tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = rest
+        basis = np.concatenate([basis, w[None] / rest])
+    return largest
+
+
+def rebuild(kind: type[Compression], arguments: tuple[Any, ...], options: dict[str, Any]) -> Compression:
+    """A Φ of a seed, for pickle."""
+    return kind(*arguments, **options)
+
+
+def rebuild_stored(
+    make: Callable[..., Compression], arrays: tuple[Any, ...], attributes: dict[str, Any]
+) -> Compression:
+    """A Φ of stored arrays, for pickle."""
+    return make(*arrays, **attributes)
