@@ -577,7 +577,7 @@ def _read_model(tensors: _Tensors, verify: bool) -> ShoreRegressor:
     document = tensors.document
     model, fitted = _decode_parameters(document["parameters"]), _decode_fitted(document["fitted"])
     described = document["compression"]
-    expected, of_phi = {"W", "intercept"}, set()
+    expected, of_phi = {"W", "intercept"}, set[str]()
     if described is not None:
         described, of_phi = _read_description(described)
         expected |= of_phi

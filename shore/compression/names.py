@@ -31,7 +31,7 @@ def output_weights(Y: Any, shift: npt.NDArray[Any] | None = None) -> npt.NDArray
     energy = (np.abs(Y.data).astype(np.float64) / largest) ** 2
     if shift is not None:
         energy *= np.repeat(shift.astype(np.float64) ** 2, np.diff(Y.indptr))
-    return np.bincount(Y.indices, energy, minlength=Y.shape[1])
+    return np.asarray(np.bincount(Y.indices, energy, minlength=Y.shape[1]), dtype=np.float64)
 
 
 def compression_for(
