@@ -15,7 +15,7 @@ from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_rows, is_sparse
 
-__all__ = ["Compression", "rebuild", "rebuild_stored"]
+__all__ = ["Compression", "rebuild"]
 
 # Dense outputs are read in blocks of rows of about this size.
 _BLOCK_BYTES = 1 << 26
@@ -158,13 +158,6 @@ def _largest_eigenvalue(product: Callable[[npt.NDArray[np.float64]], npt.NDArray
     return largest
 
 
-def rebuild(kind: type[Compression], arguments: tuple[Any, ...], options: dict[str, Any]) -> Compression:
-    """A Φ of a seed, for pickle."""
-    return kind(*arguments, **options)
-
-
-def rebuild_stored(
-    make: Callable[..., Compression], arrays: tuple[Any, ...], attributes: dict[str, Any]
-) -> Compression:
-    """A Φ of stored arrays, for pickle."""
-    return make(*arrays, **attributes)
+def rebuild(make: Callable[..., Compression], arguments: tuple[Any, ...], options: dict[str, Any]) -> Compression:
+    """For pickle, which knows no keywords."""
+    return make(*arguments, **options)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
-from shore.compression.base import Compression, rebuild, rebuild_stored
+from shore.compression.base import Compression, rebuild
 
 __all__ = ["GaussianCompression", "MatrixCompression"]
 
@@ -85,7 +85,7 @@ class GaussianCompression(DenseCompression):
 
     def __reduce__(self) -> Any:
         if self._stored:
-            return rebuild_stored, (type(self)._from_columns, (self._columns,), {"seed": self.seed})
+            return rebuild, (type(self)._from_columns, (self._columns,), {"seed": self.seed})
         return rebuild, (type(self), (self.n_components, self.n_outputs), {"seed": self.seed, "dtype": self.dtype})
 
     def __repr__(self) -> str:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_positive, check_seed, float_dtype
-from shore.compression.base import Compression, rebuild, rebuild_stored
+from shore.compression.base import Compression, rebuild
 
-__all__ = ["HeadTailCompression", "SignCompression", "SparseSignCompression", "head_size"]
+__all__ = ["HeadTailCompression", "SparseSignCompression", "head_size"]
 
 Array = npt.NDArray[Any]
 
@@ -21,12 +21,47 @@ _NO_HEAD = np.empty(0, dtype=np.int64)
 _NO_HEAD.flags.writeable = False
 
 
-class SignCompression(Compression):
-    """Tables of sparse signs, behind the rows that outputs of the head own."""
+class SparseSignCompression(Compression):
+    """Φ with a few entries ±1/√nnz in each column, at random rows with random signs.
+
+    A full pass over the outputs costs `nnz_per_output` additions per output, whatever m is, and recovery is as
+    good as with a Gaussian Φ of the same m.
+
+    Parameters
+    ----------
+    n_components : int
+        Rows of Φ, m.
+    n_outputs : int
+        Columns of Φ, K.
+    nnz_per_output : int, default 16
+        Entries in a column; more than m means m. One lies in each of that many equal segments of the rows.
+    seed : int, default 0
+        Same seed, same Φ: on any machine, number of threads and version of NumPy.
+    dtype : float32 or float64, default float32
+
+    Examples
+    --------
+    >>> import numpy as np, shore
+    >>> phi = shore.SparseSignCompression(100, 5000)
+    >>> np.unique(phi.toarray()).tolist()
+    [-0.25, 0.0, 0.25]
+    """
 
     nnz_per_output: int
     seed: int
     head_outputs: npt.NDArray[np.int64]
+
+    def __init__(
+        self,
+        n_components: int,
+        n_outputs: int,
+        *,
+        nnz_per_output: int = 16,
+        seed: int = 0,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> None:
+        self._set_sizes(n_components, n_outputs, _NO_HEAD, nnz_per_output, seed, dtype)
+        self._make_tables()
 
     def _set_sizes(
         self, n_components: Any, n_outputs: Any, head: npt.NDArray[np.int64], nnz_per_output: Any, seed: Any, dtype: Any
@@ -128,53 +163,8 @@ class SignCompression(Compression):
     def __reduce__(self) -> Any:
         sizes = {name: getattr(self, name) for name in ("n_components", "n_outputs", *_OPTIONS)}
         if self._stored:
-            return rebuild_stored, (type(self)._from_tables, (self._tables, self.head_outputs), sizes)
-        return rebuild_stored, (type(self)._from_head, (self.head_outputs,), sizes)
-
-
-class SparseSignCompression(SignCompression):
-    """Φ with a few entries ±1/√nnz in each column, at random rows with random signs.
-
-    A full pass over the outputs costs `nnz_per_output` additions per output, whatever m is, and recovery is as
-    good as with a Gaussian Φ of the same m.
-
-    Parameters
-    ----------
-    n_components : int
-        Rows of Φ, m.
-    n_outputs : int
-        Columns of Φ, K.
-    nnz_per_output : int, default 16
-        Entries in a column; more than m means m. One lies in each of that many equal segments of the rows.
-    seed : int, default 0
-        Same seed, same Φ: on any machine, number of threads and version of NumPy.
-    dtype : float32 or float64, default float32
-
-    Examples
-    --------
-    >>> import numpy as np, shore
-    >>> phi = shore.SparseSignCompression(100, 5000)
-    >>> np.unique(phi.toarray()).tolist()
-    [-0.25, 0.0, 0.25]
-    """
-
-    def __init__(
-        self,
-        n_components: int,
-        n_outputs: int,
-        *,
-        nnz_per_output: int = 16,
-        seed: int = 0,
-        dtype: npt.DTypeLike = np.float32,
-    ) -> None:
-        self._set_sizes(n_components, n_outputs, _NO_HEAD, nnz_per_output, seed, dtype)
-        self._make_tables()
-
-    def __reduce__(self) -> Any:
-        if self._stored:
-            return super().__reduce__()
-        options = {name: getattr(self, name) for name in _OPTIONS}
-        return rebuild, (type(self), (self.n_components, self.n_outputs), options)
+            return rebuild, (type(self)._from_tables, (self._tables, self.head_outputs), sizes)
+        return rebuild, (type(self)._from_head, (self.head_outputs,), sizes)
 
     def __repr__(self) -> str:
         return (
@@ -244,7 +234,7 @@ def _head_size(m: int, descending: npt.NDArray[np.float64]) -> int:
     return int(np.argmin(energy / np.maximum(m - np.arange(most + 1), 1)))
 
 
-class HeadTailCompression(SignCompression):
+class HeadTailCompression(SparseSignCompression):
     """Φ for long-tailed outputs: those with much of the energy own a row, all others share the rest by sparse signs.
 
     The H outputs of the largest weight (H by `shore.theory.head_size`) have a column e_i each: nothing interferes with
