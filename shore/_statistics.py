@@ -2,50 +2,99 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from shore import solvers
 from shore._validation import is_sparse
+from shore.compression import HeadTailCompression, output_weights
 
-__all__ = ["Statistics", "weighted_sum"]
+__all__ = ["HeadTail", "Statistics", "weighted_sum"]
 
 Array = npt.NDArray[Any]
 
 # Dense rows are summed in blocks of about this many bytes.
 _BLOCK_BYTES = 1 << 25
+# An XᵀY of no more entries may be larger than XᵀB: some 200 MB.
+_FEW_ENTRIES = 1 << 24
+
+
+@dataclass(frozen=True)
+class HeadTail:
+    """A head-and-tail Φ whose head is not known yet: it takes the energy of all rows."""
+
+    n_components: int
+    seed: int
+    dtype: np.dtype[Any]
+
+    def may_be(self, phi: Any) -> bool:
+        """Whether other rows would have given that Φ."""
+        if type(phi) is not HeadTailCompression:
+            return False
+        return (phi.n_components, phi.seed, phi.dtype) == (self.n_components, self.seed, self.dtype)
 
 
 class Statistics:
-    """XᵀX, XᵀB and the sums for an intercept, in float64: what `partial_fit` adds up and `merge` adds."""
+    """XᵀX, XᵀB and the sums for an intercept, in float64: what `partial_fit` adds up and `merge` adds.
 
-    def __init__(self, n_features: int, n_components: int) -> None:
+    Where Φ depends on the rows, `later` says how, and XᵀY is added up instead, which is sparse, with the energy of the
+    outputs: B = YΦᵀ, so that XᵀB = (XᵀY)Φᵀ whenever Φ is made.
+    """
+
+    def __init__(self, n_features: int, n_targets: int, later: HeadTail | None = None) -> None:
+        shape = n_features, n_targets
+        self.later = later
         self.gram = np.zeros((n_features, n_features), order="F")
-        self.cross = np.zeros((n_features, n_components))
-        self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_components), 0.0
+        self.cross: Any = np.zeros(shape) if later is None else sparse.csr_array(shape)
+        self.energy = np.zeros(0 if later is None else n_targets)
+        self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_targets), 0.0
 
     def add_rows(self, rows: solvers.Rows, B: Any, n_threads: int) -> None:
-        """Rows that are weighted but not centred, with dense or (for the uncompressed model) sparse targets."""
+        """Rows that are weighted but not centred, with dense or (for Y itself) sparse targets."""
         self.gram += solvers.gram(rows, n_threads)
         if is_sparse(B):
-            X = rows.X if is_sparse(rows.X) or rows.shift is None else rows.X * rows.shift[:, None]
-            product = B.T @ X
-            self.cross += (product.toarray() if is_sparse(product) else product).T
+            product = _sparse_cross(rows, B)
+            self.cross += product if self.later is not None else product.toarray()
         else:
             self.cross += solvers.cross(rows, B, n_threads)
+        if self.later is not None:
+            self.energy += output_weights(B)
         ones = rows.ones().astype(np.float64)
         self.x_sum += np.asarray(rows.X.T @ ones) if is_sparse(rows.X) else weighted_sum(rows.X, ones**2)
         self.b_sum += np.asarray(ones @ B)
         self.weight += float(np.sum(ones**2))
 
     def plus(self, other: Statistics) -> Statistics:
-        """The statistics of both; neither changes."""
+        """The statistics of both, which are of the same kind; neither changes."""
         total = object.__new__(Statistics)
-        for name in ("gram", "cross", "x_sum", "b_sum", "weight"):
+        total.later = self.later
+        for name in ("gram", "cross", "energy", "x_sum", "b_sum", "weight"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
+
+    def is_large(self) -> bool:
+        """Whether XᵀY has more entries than XᵀX and XᵀB together, and than would not matter."""
+        d = self.gram.shape[0]
+        return self.later is not None and self.cross.nnz > max(_FEW_ENTRIES, d * (d + self.later.n_components))
+
+    def compression(self) -> HeadTailCompression:
+        """Φ for the rows so far."""
+        assert self.later is not None
+        options = self.later
+        return HeadTailCompression(options.n_components, self.energy, seed=options.seed, dtype=options.dtype)
+
+    def compressed(self, phi: Any) -> Statistics:
+        """The same with XᵀB for the Φ given."""
+        known = object.__new__(Statistics)
+        double = phi.astype(np.float64)
+        known.later, known.energy = None, np.zeros(0)
+        known.cross, known.b_sum = double.compress(self.cross), double.compress(self.b_sum[None])[0]
+        known.gram, known.x_sum, known.weight = self.gram, self.x_sum, self.weight
+        return known
 
     def solve(self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """W of shape (d, m), feature-major, and the intercept."""
@@ -55,13 +104,25 @@ class Statistics:
             G -= np.outer(mean * self.weight, mean)
 
         def cross_of(start: int, stop: int) -> Array:
-            C = self.cross[:, start:stop]
+            C: Array = self.cross[:, start:stop]
             return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
 
         size = int(min(max(self.weight, 1.0), 2.0**40))
         W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
+
+
+def _sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:
+    """XᵀY of shape (d, K), with weighted Y, as CSR."""
+    if is_sparse(rows.X):
+        return sparse.csr_array(rows.X.T @ Y)
+    X = rows.X if rows.shift is None else rows.X * rows.shift[:, None]
+    seen = np.unique(Y.indices)
+    product = sparse.csc_array(Y)[:, seen].T @ X
+    d = X.shape[1]
+    entries = np.ascontiguousarray(product.T, dtype=np.float64).ravel(), np.tile(seen, d), np.arange(d + 1) * len(seen)
+    return sparse.csr_array(entries, shape=(d, Y.shape[1]))
 
 
 def weighted_sum(X: Array, weights: Array) -> Array:

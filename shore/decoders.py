@@ -70,10 +70,25 @@ class DecodeOptions:
     max_iter: int
     tol: float
     l1: float
+    decode_sparsity: int | None
+
+    def in_work(self, sparsity: int, n_outputs: int) -> int:
+        """The sparsity to decode with where `sparsity` outputs are to be kept; correlation decoding ranks but once."""
+        if self.decode_sparsity is None or self.method == "cd":
+            return sparsity
+        return min(max(sparsity, self.decode_sparsity), n_outputs)
 
 
 def check_decoding(
-    name: str, method: Any, step: Any, max_iter: Any, tol: Any, l1: Any, constraint: Any, dtype: np.dtype[Any]
+    name: str,
+    method: Any,
+    step: Any,
+    max_iter: Any,
+    tol: Any,
+    l1: Any,
+    decode_sparsity: Any,
+    constraint: Any,
+    dtype: np.dtype[Any],
 ) -> DecodeOptions:
     """Options of a decoder that do not depend on data, checked.
 
@@ -88,6 +103,7 @@ def check_decoding(
         check_positive(max_iter, "max_iter", 1 << 62),
         check_number(tol, "tol", "a non-negative number", closed=True),
         check_number(l1, "l1", "a non-negative number", closed=True),
+        None if decode_sparsity is None else check_positive(decode_sparsity, "decode_sparsity", 1 << 62),
     )
 
 
@@ -124,6 +140,7 @@ def decode(
     max_iter: int = 60,
     tol: float = 1e-3,
     l1: float = 0.1,
+    decode_sparsity: int | None = None,
     allowed: Any = None,
     denied: Any = None,
     n_threads: int | None = None,
@@ -170,6 +187,10 @@ def decode(
         0 runs Algorithm 1: exactly `max_iter` steps.
     l1 : float, default 0.1
         With 'fista': the weight of ‖x‖₁ as a share of max_j |φ_jᵀb|; from 1 on the result is 0.
+    decode_sparsity : int, optional
+        Decode so many outputs, if that is more than `sparsity`, and keep the best of them: with 'pgd' by a last step in
+        which only they take part. Finds more of the outputs where m is small, for more time; None for `sparsity`. No
+        matter with 'cd'.
     allowed, denied : 1-D array of indices or booleans, or sparse matrix of shape (n, K), optional
         The only outputs that a result may use, and those that it may not: for all rows, or the non-zeros of a
         sparse matrix for each row.
@@ -203,7 +224,7 @@ def decode(
             "compression must be a compression such as SparseSignCompression, got "
             f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
         )
-    options = check_decoding("method", method, step, max_iter, tol, l1, constraint, compression.dtype)
+    options = check_decoding("method", method, step, max_iter, tol, l1, decode_sparsity, constraint, compression.dtype)
     rows: Any = check_rows(B, "B")
     n, m = rows.shape
     if m != compression.n_components:
@@ -218,6 +239,7 @@ def decode(
     count = np.zeros(n, dtype=np.int64)
     outcome = np.zeros(n, dtype=_core.OUTCOME)
     taken_step, unit = engine_step(options, compression)
+    in_work = options.in_work(slots, n_outputs)
     step_rows = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
     for start in range(0, n, step_rows):
         here = slice(start, min(n, start + step_rows))
@@ -225,9 +247,9 @@ def decode(
         with np.errstate(over="ignore"):
             block = np.require(block, dtype=dtype, requirements=["C", "A"])
         _core.decode_rows(
-            _core.METHODS[options.method], block, compression._phi, feasible, start, taken_step, options.max_iter,
-            options.tol, options.l1, index[here], value[here], count[here], outcome[here].view(np.uint8),
-            min(threads, len(block)),
+            _core.METHODS[options.method], block, compression._phi, feasible, start, in_work, taken_step,
+            options.max_iter, options.tol, options.l1, index[here], value[here], count[here],
+            outcome[here].view(np.uint8), min(threads, len(block)),
         )  # fmt: skip
         if check_input:
             _refuse_not_finite(block, outcome["residual"][here], start)

@@ -16,7 +16,7 @@ from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._parameters import Parameters
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets
-from shore._statistics import Statistics
+from shore._statistics import HeadTail, Statistics
 from shore._validation import (
     check_alpha,
     check_finite_rows,
@@ -31,7 +31,7 @@ from shore._validation import (
 )
 from shore.compression import COMPRESSIONS, Compression, compression_for, same_compression
 from shore.constraints import Constraint
-from shore.decoders import DecodeInfo, check_decoding, decode, join_infos
+from shore.decoders import DecodeInfo, DecodeOptions, check_decoding, decode, join_infos
 from shore.explanation import Explanation, explain
 from shore.metrics import precision_at_k
 from shore.predictor import Predictor
@@ -69,9 +69,10 @@ class ShoreRegressor(Parameters):
         Outputs that a prediction holds at most, s.
     n_components : int or 'auto', default 'auto'
         m; 'auto' is `shore.theory.components_for(sparsity, K)`.
-    compression : {'sparse_sign', 'head_tail', 'gaussian'}, a compression, or None, default 'sparse_sign'
-        Φ. 'head_tail' is the most precise for long-tailed outputs: it takes their weights from Y, in `partial_fit` from
-        the first batch. None is the uncompressed model: W has a column for every output.
+    compression : {'head_tail', 'sparse_sign', 'gaussian'}, a compression, or None, default 'head_tail'
+        Φ. 'head_tail' lets frequent outputs own a row, with frequencies from Y: the most precise where some outputs are
+        far more frequent than others, and 'sparse_sign' where none are. None is the uncompressed model: W has a
+        column for every output.
     constraint : {'real', 'nonneg', 'binary'} or Box or Simplex, default 'nonneg'
         The feasible set F.
     alpha : float or 'auto', default 1.0
@@ -84,7 +85,7 @@ class ShoreRegressor(Parameters):
         'cg' stops when every column's residual is at most this share of its start.
     decoder : {'pgd', 'cd', 'omp', 'fista'}, default 'pgd'
         The method of stage 2.
-    step, max_iter, tol, l1
+    step, max_iter, tol, l1, decode_sparsity
         Of the decoder; see `shore.decode`.
     dtype : float32 or float64, default float32
     random_state : int, default 0
@@ -124,6 +125,7 @@ class ShoreRegressor(Parameters):
     """
 
     _feature_major: Array
+    _compression: Compression | None
     _statistics: Statistics | None
 
     def __init__(
@@ -131,7 +133,7 @@ class ShoreRegressor(Parameters):
         sparsity: int = 5,
         *,
         n_components: int | str = "auto",
-        compression: str | Compression | None = "sparse_sign",
+        compression: str | Compression | None = "head_tail",
         constraint: Constraint = "nonneg",
         alpha: float | str = 1.0,
         fit_intercept: bool = False,
@@ -142,6 +144,7 @@ class ShoreRegressor(Parameters):
         max_iter: int = 60,
         tol: float = 1e-3,
         l1: float = 0.1,
+        decode_sparsity: int | None = None,
         dtype: npt.DTypeLike = np.float32,
         random_state: int = 0,
         n_threads: int | None = None,
@@ -160,6 +163,7 @@ class ShoreRegressor(Parameters):
         self.max_iter = max_iter
         self.tol = tol
         self.l1 = l1
+        self.decode_sparsity = decode_sparsity
         self.dtype = dtype
         self.random_state = random_state
         self.n_threads = n_threads
@@ -171,7 +175,7 @@ class ShoreRegressor(Parameters):
         """Everything that can be checked before data is there; returns the dtype."""
         check_positive(self.sparsity, "sparsity")
         dtype = float_dtype(self.dtype)
-        check_decoding("decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.constraint, dtype)
+        self._decode_options(dtype)
         check_seed(self.random_state, "random_state")
         check_alpha(self.alpha)
         if self.solver not in solvers.SOLVERS:
@@ -181,6 +185,12 @@ class ShoreRegressor(Parameters):
         if m != "auto":
             check_positive(m, "n_components")
         return dtype
+
+    def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
+        return check_decoding(
+            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.decode_sparsity, self.constraint,
+            dtype,
+        )  # fmt: skip
 
     def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
         """Rows of finite numbers, refused if they name other features than in `fit`."""
@@ -197,6 +207,10 @@ class ShoreRegressor(Parameters):
         rows = self._check_inputs(X, dtype)
         return rows, check_outputs(Y, rows)
 
+    def _components(self, n_outputs: int) -> int:
+        """Rows of Φ, m."""
+        return components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
+
     def _make_compression(self, Y: sparse.csr_array, shift: Array | None, dtype: np.dtype[Any]) -> Compression | None:
         n_outputs = Y.shape[1]
         if self.compression is None:
@@ -210,8 +224,9 @@ class ShoreRegressor(Parameters):
         if not isinstance(self.compression, str) or self.compression not in COMPRESSIONS:
             names = ", ".join(map(repr, COMPRESSIONS))
             raise ValueError(f"compression must be {names}, a compression or None, got {self.compression!r}")
-        m = components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
-        return compression_for(Y, self.compression, m, seed=self.random_state, dtype=dtype, shift=shift)
+        return compression_for(
+            Y, self.compression, self._components(n_outputs), seed=self.random_state, dtype=dtype, shift=shift
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` or `partial_fit` was called."""
@@ -349,7 +364,7 @@ class ShoreRegressor(Parameters):
         self._feature_major = W
         self._intercept = intercept
         self._statistics = None
-        self.compression_ = compression
+        self._compression = compression
         self.n_features_in_, self.n_outputs_ = int(W.shape[0]), int(n_outputs)
         self.alpha_, self.solver_, self.n_iter_ = alpha, solver, n_iter
         names = getattr(X, "columns", None)
@@ -365,9 +380,12 @@ class ShoreRegressor(Parameters):
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the model: the same model as one `fit` on all rows so far, in any order of batches.
 
-        Keeps XᵀX and XᵀB, d·(d + m) numbers, and solves for W when it is first needed. Starts anew after a `fit`. With
-        ``compression="head_tail"`` Φ is made for the outputs of the first batch and stays; where their frequencies are
-        known, or models shall be merged, give a `HeadTailCompression` of them instead.
+        Keeps XᵀX and XᵀB, d·(d + m) numbers, and solves for W when it is first needed. Starts anew after a `fit`.
+
+        With ``compression="head_tail"`` Φ depends on how often outputs occur in all rows, so XᵀY is kept instead of
+        XᵀB, which is sparse. Should it grow past 2²⁴ and past d·(d + m) entries, Φ is made for the rows until then
+        and stays: rows that come later do not change it. A `HeadTailCompression` of frequencies that are known stays
+        from the start.
 
         Parameters
         ----------
@@ -379,14 +397,19 @@ class ShoreRegressor(Parameters):
             raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
         rows, outputs = self._check_pair(X, Y, dtype)
         shift = check_weights(sample_weight, rows.shape[0], dtype)
-        going_on = self.__dict__.get("_statistics") is not None
-        if going_on:
+        before = self.__dict__.get("_statistics")
+        compression, later = None, None
+        if before is not None:
             self._check_widths(rows, outputs)
-            compression = self.compression_
+            compression, later = self._compression, before.later
+        elif self.compression == "head_tail":
+            later = HeadTail(self._components(outputs.shape[1]), self.random_state, dtype)
         else:
             compression = self._make_compression(outputs, shift, dtype)
         n_threads = resolve_n_threads(self.n_threads)
-        B: Any = outputs if compression is None else compression.compress(outputs, n_threads=n_threads)
+        B: Any = outputs
+        if compression is not None and later is None:
+            B = compression.compress(outputs, n_threads=n_threads)
         B = B.astype(np.float64)
         if shift is not None:
             B = sparse.csr_array(sparse.diags_array(shift) @ B) if is_sparse(B) else B * shift[:, None]
@@ -394,16 +417,17 @@ class ShoreRegressor(Parameters):
         if shift is not None:
             shift = shift.astype(np.float64)
         prepared = prepare_rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
-        fresh = Statistics(rows.shape[1], B.shape[1])
+        fresh = Statistics(rows.shape[1], B.shape[1], later)
         fresh.add_rows(prepared, B, n_threads)
-        if going_on and self._statistics is not None:
-            self._statistics, self._stale = self._statistics.plus(fresh), True
-            return self
-        W = np.zeros((rows.shape[1], B.shape[1]), dtype=dtype)
-        self._keep(
-            X, W, np.zeros(B.shape[1], dtype=dtype), compression, outputs.shape[1], float(self.alpha), "cholesky", 0
-        )
-        self._statistics, self._stale = fresh, True
+        total = fresh if before is None else before.plus(fresh)
+        if total.is_large():
+            compression = total.compression()
+            total = total.compressed(compression)
+        if before is None:
+            m = B.shape[1] if later is None else later.n_components
+            W, intercept = np.zeros((rows.shape[1], m), dtype=dtype), np.zeros(m, dtype=dtype)
+            self._keep(X, W, intercept, compression, outputs.shape[1], float(self.alpha), "cholesky", 0)
+        self._compression, self._statistics, self._stale = compression, total, True
         return self
 
     def fit_batches(self, batches: Iterable[tuple[Any, Any]]) -> Self:
@@ -438,27 +462,38 @@ class ShoreRegressor(Parameters):
             raise ValueError("merge needs two models that were fitted by partial_fit")
         if (self.n_features_in_, self.n_outputs_) != (other.n_features_in_, other.n_outputs_):
             raise ValueError("merge needs models with the same numbers of features and outputs")
-        if not same_compression(self.compression_, other.compression_):
+        if mine.later is None and its.later is not None and its.later.may_be(self._compression):
+            its = its.compressed(self._compression)
+        elif mine.later is not None and its.later is None and mine.later.may_be(other._compression):
+            mine, self._compression = mine.compressed(other._compression), other._compression
+        elif mine.later != its.later or (
+            mine.later is None and not same_compression(self._compression, other._compression)
+        ):
             raise ValueError(
                 f"merge needs models with the same compression, got {self.compression_!r} and {other.compression_!r}"
             )
         self._statistics, self._stale = mine.plus(its), True
         return self
 
-    def _weights(self) -> tuple[Array, Array]:
-        """W, feature-major, and the intercept; solves if rows were added since."""
+    def _weights(self) -> tuple[Array, Array, Compression | None]:
+        """W, feature-major, the intercept, and Φ; solves if rows were added since."""
         statistics = self._statistics
         if statistics is not None and self._stale:
             dtype = self._check_parameters()
             if self.alpha == "auto":
                 raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
+            compression, known = self._compression, statistics
+            if statistics.later is not None:
+                compression = statistics.compression()
+                known = statistics.compressed(compression)
             with threadpool_limits(resolve_n_threads(self.n_threads), "blas"):
-                W, intercept = statistics.solve(float(self.alpha), bool(self.fit_intercept), dtype)
-            self._feature_major, self._intercept, self.alpha_ = W, intercept, float(self.alpha)
+                W, intercept = known.solve(float(self.alpha), bool(self.fit_intercept), dtype)
+            self._feature_major, self._intercept, self._compression = W, intercept, compression
+            self.alpha_ = float(self.alpha)
             if statistics is self._statistics:  # no rows came in meanwhile
                 self._stale = False
-            return W, intercept
-        return self._feature_major, self._intercept
+            return W, intercept, compression
+        return self._feature_major, self._intercept, self._compression
 
     @property
     def coef_(self) -> Array:
@@ -472,6 +507,16 @@ class ShoreRegressor(Parameters):
         """Of shape (m,); zeros without `fit_intercept`."""
         self._require_fitted()
         return self._weights()[1]
+
+    @property
+    def compression_(self) -> Compression | None:
+        """Φ; None of the uncompressed model."""
+        self._require_fitted()
+        return self._weights()[2]
+
+    @compression_.setter
+    def compression_(self, compression: Compression | None) -> None:
+        self._compression = compression
 
     # ------------------------------------------------------------ stage 2
 
@@ -496,7 +541,8 @@ class ShoreRegressor(Parameters):
             return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
         found, info = decode(
             B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
-            max_iter=self.max_iter, tol=self.tol, l1=self.l1, n_threads=n_threads, return_info=True, **limits,
+            max_iter=self.max_iter, tol=self.tol, l1=self.l1, decode_sparsity=self.decode_sparsity, n_threads=n_threads,
+            return_info=True, **limits,
         )  # fmt: skip
         return found, info
 
@@ -530,7 +576,7 @@ class ShoreRegressor(Parameters):
             Only with ``return_info=True``.
         """
         self._require_fitted()
-        W, intercept = self._weights()
+        W, intercept, compression = self._weights()
         rows = self._check_inputs(X, intercept.dtype)
         self._check_widths(rows)
         threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
@@ -541,13 +587,13 @@ class ShoreRegressor(Parameters):
                 raise ValueError(
                     f"{name} has shape {which.shape}, but a pattern per row needs {(rows.shape[0], self.n_outputs_)}"
                 )
-        if return_info and self.compression_ is None:
+        if return_info and compression is None:
             raise ValueError("return_info needs a compression: the uncompressed model does not iterate")
         results: list[Any] = []
         for here in self._blocks(rows):
             B = _compressed(rows[here], W, intercept, threads)
             limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
-            results.append(self._decode(B, self.compression_, s, threads, **limits))
+            results.append(self._decode(B, compression, s, threads, **limits))
         found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), intercept.dtype)
         if not return_info:
             return found
@@ -568,11 +614,9 @@ class ShoreRegressor(Parameters):
         """
         self._require_fitted()
         resolve_n_threads(n_threads)
-        W, intercept = self._weights()
-        options = check_decoding(
-            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.constraint, intercept.dtype
-        )
-        return Predictor(W, intercept, self.compression_, self.sparsity, self.constraint, options)
+        W, intercept, compression = self._weights()
+        options = self._decode_options(intercept.dtype)
+        return Predictor(W, intercept, compression, self.sparsity, self.constraint, options)
 
     def predict_compressed(self, X: Any, *, n_threads: int | None = None) -> Array:
         """Wx + intercept for every row: what the decoder is given.
@@ -589,7 +633,7 @@ class ShoreRegressor(Parameters):
             Of the uncompressed model (n, K): mind its size.
         """
         self._require_fitted()
-        W, intercept = self._weights()
+        W, intercept, _ = self._weights()
         rows = self._check_inputs(X, intercept.dtype)
         self._check_widths(rows)
         return _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
@@ -625,11 +669,11 @@ class ShoreRegressor(Parameters):
         """
         self._require_fitted()
         top = check_positive(top_features, "top_features")
-        W, intercept = self._weights()
+        W, intercept, compression = self._weights()
         rows = sparse.csr_array(self._check_inputs(X, intercept.dtype)).astype(intercept.dtype)
         self._check_widths(rows)
         found = self.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
-        return explain(rows, found, W, intercept, self.compression_, top)
+        return explain(rows, found, W, intercept, compression, top)
 
     # ------------------------------------------------------------ files
 

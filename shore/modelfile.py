@@ -355,8 +355,8 @@ def save(model: ShoreRegressor, path: str | os.PathLike[str], weights: str | Non
     if weights not in (None, "float16"):
         raise ValueError(f"weights must be None or 'float16', got {weights!r}")
     model._require_fitted()
-    W, intercept = model._weights()
-    compression, tensors = _encode_compression(model.compression_)
+    W, intercept, phi = model._weights()
+    compression, tensors = _encode_compression(phi)
     parameters = _encode_parameters(model)
     tensors |= {"W": _stored_weights(W, intercept.dtype, weights), "intercept": np.ascontiguousarray(intercept)}
     names = model.__dict__.get("feature_names_in_")

@@ -97,8 +97,9 @@ class Predictor(RowPredictor):
             feasible = feasible_set(constraint, None, None, (1, n_outputs), compression.dtype)
             step, _ = engine_step(options, compression)
             engine = RowDecoder(
-                METHODS[options.method], compression._phi, feasible, s, step, options.max_iter, options.tol, options.l1
-            )
+                METHODS[options.method], compression._phi, feasible, options.in_work(s, n_outputs), s, step,
+                options.max_iter, options.tol, options.l1,
+            )  # fmt: skip
         self = super().__new__(cls, times, intercept, engine, n_outputs, s)
         self._given = (weights, intercept, compression, s, constraint, options)
         return self

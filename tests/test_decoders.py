@@ -108,6 +108,52 @@ def test_equals_reference(kind, constraint, dtype):
 
 
 @kinds
+@constraints
+def test_decoding_more_than_is_kept(kind, constraint):
+    """The best of the larger support by a last step in which only it takes part; nothing changes where it is small."""
+    phi = make_phi(kind, 60, 800)
+    B, Phi = make_b(phi, 60, 3, noise=0.3, constraint=constraint), phi.toarray()
+    found, info = shore.decode(B, phi, 3, constraint=constraint, decode_sparsity=8, return_info=True)
+    more, before = shore.decode(B, phi, 8, constraint=constraint, return_info=True)
+    for name in ("n_iter", "converged", "full_passes", "step"):
+        np.testing.assert_array_equal(getattr(info, name), getattr(before, name))
+    V = more.toarray()
+    offers = np.where(V != 0, V + before.step[:, None] * ((B - V @ Phi.T) @ Phi), 0)
+    expected = np.zeros_like(V)
+    for row in np.flatnonzero((V != 0).sum(axis=1) > 3):  # not even a zero of the others may take part
+        support = np.flatnonzero(V[row])
+        expected[row, support] = reference.project(offers[row : row + 1, support], 3, constraint)[0]
+    small = (V != 0).sum(axis=1) <= 3
+    expected[small] = V[small]
+    np.testing.assert_array_equal(found.toarray() != 0, expected != 0)
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-9, atol=1e-12)
+    residual = np.linalg.norm(B - found.toarray() @ Phi.T, axis=1)
+    np.testing.assert_allclose(info.residual, residual, rtol=1e-9, atol=1e-12)
+    plain = decode_with(B, phi, 3, constraint=constraint, decode_sparsity=8, screening=False, max_rows=1)
+    assert_same((found, info), plain, passes=False)
+
+
+@pytest.mark.parametrize("method", ["pgd", "cd", "omp", "fista"])
+def test_decoding_more_with_other_methods(method):
+    phi = make_phi("head_tail", 40, 300)
+    B = make_b(phi, 30, 3, noise=0.3)
+    plain = shore.decode(B, phi, 3, method=method, constraint="nonneg")
+    for fewer in (None, 1, 3):
+        reference.assert_same_bits(
+            shore.decode(B, phi, 3, method=method, constraint="nonneg", decode_sparsity=fewer), plain
+        )
+    found = shore.decode(B, phi, 3, method=method, constraint="nonneg", decode_sparsity=10**9)
+    assert found.shape == (30, 300)
+    if method == "cd":
+        reference.assert_same_bits(found, plain)
+    if method in ("omp", "fista"):  # both project only once, at the end
+        for more in (9, 40):
+            found = shore.decode(B, phi, 3, method=method, constraint="nonneg", decode_sparsity=more)
+            whole = shore.decode(B, phi, 300 if method == "fista" else more, method=method)
+            reference.assert_same_bits(found, shore.project(whole, 3, "nonneg"))
+
+
+@kinds
 def test_algorithm_1_takes_exactly_max_iter_steps(kind):
     phi = make_phi(kind, 50, 300)
     B = make_b(phi, 20, 3, noise=0.3)
@@ -393,6 +439,8 @@ def test_wide_tables():
         ({"B": np.ones(6)}, ValueError, "B must be 2-D"),
         ({"B": np.full((2, 6), np.nan)}, ValueError, "B must be finite, but row 0"),
         ({"B": np.array([[1.0] * 6, [1.0] * 5 + [1e39]])}, ValueError, "B must be finite, but row 1"),
+        ({"decode_sparsity": 0}, ValueError, "decode_sparsity must be a positive integer, got 0"),
+        ({"decode_sparsity": 2.5}, TypeError, "decode_sparsity must be a positive integer, got 2.5"),
         ({"compression": np.ones((6, 9))}, TypeError, "compression must be.*ndarray; for an array, pass shore.Matrix"),
         ({"sparsity": 0}, ValueError, "sparsity"),
         ({"method": "omg"}, ValueError, "method must be one of 'pgd', 'cd', 'omp', 'fista'"),

@@ -92,6 +92,71 @@ def test_partial_fit_and_merge_are_fit():
                 np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-4, atol=1e-3)
 
 
+def long_tailed(n=300, d=20, K=150, seed=0):
+    """Outputs of which the first few occur in most rows, with rows sorted by them: no batch is like another."""
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, K + 1) ** 1.2
+    Y = (rng.random((n, K)) < np.minimum(0.9, 3 * share / share.sum())) * rng.uniform(0.5, 1.5, (n, K))
+    order = np.lexsort(Y.T[:3] > 0)
+    return rng.normal(size=(n, d))[order], sparse.csr_array(Y[order])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_the_head_is_that_of_all_batches(convert, weighted):
+    X, Y = long_tailed()
+    weights = np.linspace(0.5, 2, 300) if weighted else np.ones(300)
+    options = {"n_components": 40, "fit_intercept": True, "compression": "head_tail", "dtype": np.float64}
+    whole = shore.ShoreRegressor(3, **options).fit(X, Y, weights)
+    assert 0 < len(whole.compression_.head_outputs) < 40
+    cuts = list(itertools.pairwise([0, 10, 11, 60, 150, 160, 280, 300]))
+    heads = set()
+    for order in (cuts, cuts[::-1]):
+        model = shore.ShoreRegressor(3, **options)
+        for a, b in order:
+            model.partial_fit(convert(X[a:b]), Y[a:b], weights[a:b])
+            heads.add(tuple(model.compression_.head_outputs))
+        np.testing.assert_array_equal(model.compression_.head_outputs, whole.compression_.head_outputs)
+        np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-7, atol=1e-9)
+        reference.assert_same_rows(model.predict(X), whole.predict(X), rtol=1e-6)
+    assert len(heads) > 3  # what was seen so far counted each time
+    first, second = (shore.ShoreRegressor(3, **options) for _ in range(2))
+    first.partial_fit(convert(X[:100]), Y[:100], weights[:100])
+    second.partial_fit(convert(X[100:]), Y[100:], weights[100:])
+    merged = pickle.loads(pickle.dumps(first)).merge(second)
+    np.testing.assert_allclose(merged.coef_, whole.coef_, rtol=1e-7, atol=1e-9)
+
+
+def test_a_head_that_has_to_be_decided_early(monkeypatch):
+    """XᵀY must not outgrow what else is kept: then Φ is that of the rows until then."""
+    X, Y = long_tailed()
+    options = {"n_components": 40, "compression": "head_tail", "dtype": np.float64}
+    monkeypatch.setattr("shore._statistics._FEW_ENTRIES", 0)
+    model = shore.ShoreRegressor(3, **options)
+    model.partial_fit(X[:20], Y[:20])
+    assert model._statistics.later is not None
+    model.partial_fit(X[20:150], Y[20:150])
+    assert model._statistics.later is None
+    early = shore.HeadTailCompression(40, shore.compression.output_weights(Y[:150]), dtype=np.float64)
+    np.testing.assert_array_equal(model.compression_.head_outputs, early.head_outputs)
+    more = shore.ShoreRegressor(3, **options).partial_fit(X[150:170], Y[150:170])
+    assert more._statistics.later is not None
+    rest = shore.ShoreRegressor(3, **options).partial_fit(X[170:190], Y[170:190])
+    monkeypatch.undo()
+    for merged in (copy.deepcopy(model).merge(more).merge(rest), rest.merge(copy.deepcopy(model)).merge(more)):
+        merged.partial_fit(X[190:], Y[190:])
+        expected = shore.ShoreRegressor(3, **{**options, "compression": early}).fit(X, Y)
+        np.testing.assert_allclose(merged.coef_, expected.coef_, rtol=1e-7, atol=1e-9)
+    for other in ({"n_components": 41}, {"random_state": 1}, {"compression": "sparse_sign"}, {"dtype": np.float32}):
+        another = shore.ShoreRegressor(3, **{**options, **other}).partial_fit(X, Y)
+        for one, two in ((model, another), (another, model), (more, another), (another, more)):
+            before = one.coef_.copy()
+            with pytest.raises(ValueError, match="merge needs models with the same compression"):
+                one.merge(two)
+            np.testing.assert_array_equal(one.coef_, before)
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_a_factorisation_serves_several_compressions(convert, fit_intercept):

@@ -718,7 +718,7 @@ def test_shapes_and_dtypes_must_fit(path):
         ({"W": lambda a: a[:, :-1]}, "intercept does not fit W"),
         ({"W": lambda a: a[:, :-1], "intercept": lambda a: a[:-1]}, "compression is not of the shape"),
         ({"intercept": lambda a: a.astype(np.float16)}, "intercept does not fit W"),
-        ({"more": lambda a: np.ones(3, dtype=np.uint8)}, "there must be the tensors W, intercept, tables"),
+        ({"more": lambda a: np.ones(3, dtype=np.uint8)}, "there must be the tensors W, head, intercept, tables"),
         ({"feature_names": lambda a: a[:-1]}, "JSON array of 12 strings"),
         ({"feature_names": lambda a: np.ones((3, 4), dtype=np.uint8)}, "must be bytes"),
         ({"feature_names": lambda a: np.ones(3, dtype=np.uint16)}, "must be bytes"),

@@ -86,7 +86,7 @@ def test_rows_are_those_of_predict(compression, dtype, decoder):
 
 @pytest.mark.parametrize("options", [
     {"tol": 0.0, "max_iter": 7}, {"step": 5.0}, {"sparsity": 1}, {"sparsity": 10**9}, {"n_components": 3},
-    {"compression": None, "sparsity": 10**9, "constraint": "real"}, {"n_components": 2500},
+    {"compression": None, "sparsity": 10**9, "constraint": "real"}, {"n_components": 2500}, {"decode_sparsity": 9},
 ])  # fmt: skip
 def test_options_are_those_of_the_model(options):
     model = shore.ShoreRegressor(**{"sparsity": 3, "n_components": 64, "n_threads": 1, **options}).fit(X, Y)

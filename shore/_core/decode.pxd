@@ -10,6 +10,7 @@ cdef extern from "decode_options.h" nogil:
         const shore_constraint *constraint
         const shore_constraint *search
         int64_t sparsity
+        int64_t keep
         int64_t max_iter
         double step
         double tol

@@ -47,14 +47,14 @@ cdef enum:
 
 cdef void _set_options(
     shore_decode_options *options, shore_constraint *by_size, int method, Phi phi, FeasibleSet feasible,
-    int64_t sparsity, double step, int64_t max_iter, double tol, double l1,
+    int64_t sparsity, int64_t keep, double step, int64_t max_iter, double tol, double l1,
 ) noexcept:
     by_size.kind = SHORE_REAL
     options.method = method
     options.phi = &phi.c
     options.constraint = &feasible.constraint
     options.search = &feasible.constraint if method == SHORE_PGD or method == SHORE_CD else by_size
-    options.sparsity = sparsity
+    options.sparsity, options.keep = sparsity, keep
     options.max_iter = max_iter
     options.step = step
     options.tol = tol
@@ -69,6 +69,7 @@ def decode_rows(
     Phi phi,                           # IN
     FeasibleSet feasible,              # IN
     int64_t first_row,                 # IN   number of B[0] in `feasible`
+    int64_t sparsity,                  # IN   of the vectors in work, at least s
     double step,
     int64_t max_iter,
     double tol,
@@ -91,7 +92,7 @@ def decode_rows(
     cdef int64_t n_permits = n if feasible.has_list and not feasible.list_is_shared else 1
     if n == 0:
         return
-    _set_options(&options, &by_size, method, phi, feasible, index.shape[1], step, max_iter, tol, l1)
+    _set_options(&options, &by_size, method, phi, feasible, sparsity, index.shape[1], step, max_iter, tol, l1)
     options.screening = screening
     if real_t is float:
         lanes = shore_decode_lanes_float[level](&phi.c)
@@ -149,6 +150,8 @@ cdef class RowDecoder:
         One of METHODS.
     phi, feasible, sparsity, step, max_iter, tol, l1
         As of decode_rows; `feasible` lets every row use the same outputs.
+    keep : int
+        Entries of a result at most, s.
 
     Attributes
     ----------
@@ -156,13 +159,13 @@ cdef class RowDecoder:
         Of a workspace, which starts on a cache line and is zeroed before it is first used.
     """
 
-    def __cinit__(self, int method, Phi phi not None, FeasibleSet feasible not None, int64_t sparsity, double step,
-                  int64_t max_iter, double tol, double l1):
+    def __cinit__(self, int method, Phi phi not None, FeasibleSet feasible not None, int64_t sparsity, int64_t keep,
+                  double step, int64_t max_iter, double tol, double l1):
         self.phi, self.feasible = phi, feasible
         self.permit = feasible.support_of(0)
         self.is_double = phi.is_double
         self.level = simd_level()
-        _set_options(&self.options, &self.by_size, method, phi, feasible, sparsity, step, max_iter, tol, l1)
+        _set_options(&self.options, &self.by_size, method, phi, feasible, sparsity, keep, step, max_iter, tol, l1)
         self.options.max_rows = 1
         if self.is_double:
             self.workspace_bytes = shore_decode_bytes_double[self.level](&self.options)

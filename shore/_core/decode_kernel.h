@@ -81,11 +81,11 @@ static size_t NAME(shore_decode_bytes)(const shore_decode_options *o) {
     return NAME(lay_out)(o, NULL, &rows, &block, &scratch);
 }
 
-static void NAME(finish)(const NAME(row_state) *s, int64_t sparsity, int64_t *index, REAL *value, int64_t *count,
+static void NAME(finish)(const NAME(row_state) *s, int64_t keep, int64_t *index, REAL *value, int64_t *count,
                          shore_decode_outcome *outcome) {
     int64_t n = 0;
-    index += s->row * sparsity;
-    value += s->row * sparsity;
+    index += s->row * keep;
+    value += s->row * keep;
     for (int64_t e = 0; e < s->v.size; e++) {
         const double v = s->v.value[e];
         const REAL rounded = v > REAL_MAX ? REAL_MAX : v < -REAL_MAX ? -REAL_MAX : (REAL)v;
@@ -135,7 +135,7 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
                 pass.n_rows++;
             } else { /* or NaN that the caller did not look for */
                 s->norm_r = INFINITY;
-                NAME(finish)(s, o->sparsity, index, value, count, outcome);
+                NAME(finish)(s, o->keep, index, value, count, outcome);
             }
         }
         if (!pass.n_rows) break;
@@ -146,7 +146,7 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
                 i++;
                 continue;
             }
-            NAME(finish)(s, o->sparsity, index, value, count, outcome);
+            NAME(finish)(s, o->keep, index, value, count, outcome);
             rows[i] = rows[--pass.n_rows];
             rows[pass.n_rows] = s;
         }

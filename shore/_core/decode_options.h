@@ -13,7 +13,8 @@ typedef struct {
     const shore_compression *phi;
     const shore_constraint *constraint; /* F */
     const shore_constraint *search;     /* how offers are ranked in a pass: F for pgd and cd, else by size */
-    int64_t sparsity;
+    int64_t sparsity; /* of the vectors in work */
+    int64_t keep;     /* of the result, at most that many */
     int64_t max_iter;
     double step;
     double tol;

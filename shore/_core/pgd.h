@@ -37,10 +37,18 @@ static int NAME(pgd_step)(const shore_decode_options *o, NAME(row_state) *s) {
     return s->n_iter >= o->max_iter;
 }
 
+/* Of a support that is larger than what is kept, the best: a step more, in which nobody else offers. */
+static int NAME(keep_best)(const shore_decode_options *o, NAME(row_state) *s) {
+    if (s->v.size <= o->keep) return 1;
+    s->top.capacity = o->keep;
+    NAME(offer_known)(o, s, 0);
+    return NAME(settle)(o, s, s->converged);
+}
+
 /* Screened steps for as long as the certificate holds. Returns 1 when the row is done, 0 when it needs a pass. */
 static int NAME(run_pgd)(const shore_decode_options *o, NAME(row_state) *s) {
     for (;;) {
-        if (NAME(pgd_step)(o, s)) return 1;
+        if (NAME(pgd_step)(o, s)) return NAME(keep_best)(o, s);
         if (!NAME(screen)(o, s)) return 0;
     }
 }

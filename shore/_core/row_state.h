@@ -296,17 +296,31 @@ static int NAME(start_again)(const shore_decode_options *o, NAME(row_state) *s, 
     return 0;
 }
 
+/* v := Π(the best offers), r := b - Φv. Returns 1: the row is done. */
+static int NAME(settle)(const shore_decode_options *o, NAME(row_state) *s, int converged) {
+    shore_settle(&s->top, o->constraint);
+    s->v.size = s->top.size;
+    for (int64_t e = 0; e < s->top.size; e++) {
+        s->v.index[e] = s->top.entries[e].index;
+        s->v.value[e] = s->top.entries[e].value;
+    }
+    NAME(renew_residual)(o->phi, s);
+    if (!(s->norm_r <= DBL_MAX)) return NAME(start_again)(o, s, 1); /* far away from b, though the offers were not */
+    s->converged = converged;
+    return 1;
+}
+
 /* v := Π(x), the last projection of methods that know nothing of F; r := b - Φv. Returns 1: the row is done.
  * x may be v itself. */
 static int NAME(conclude)(const shore_decode_options *o, NAME(row_state) *s, const NAME(sparse_vector) *x,
                           int converged) {
     const shore_constraint *c = o->constraint;
-    s->top.capacity = o->sparsity;
+    s->top.capacity = o->keep;
     shore_topk_reset(&s->top, shore_floor(c));
     for (int64_t e = 0; e < x->size; e++) shore_topk_push(&s->top, shore_key(c, x->value[e]), x->value[e], x->index[e]);
     if (c->kind == SHORE_SIMPLEX) { /* only here a 0 can be among the best */
         int64_t at = 0, offered = 0;
-        for (int64_t j = 0; j < o->phi->n_outputs && offered < o->sparsity; j++) {
+        for (int64_t j = 0; j < o->phi->n_outputs && offered < o->keep; j++) {
             if (at < x->size && x->index[at] == j) {
                 at++;
             } else if (shore_permits(&s->permit, j)) {
@@ -315,14 +329,5 @@ static int NAME(conclude)(const shore_decode_options *o, NAME(row_state) *s, con
             }
         }
     }
-    shore_settle(&s->top, c);
-    s->v.size = s->top.size;
-    for (int64_t e = 0; e < s->top.size; e++) {
-        s->v.index[e] = s->top.entries[e].index;
-        s->v.value[e] = s->top.entries[e].value;
-    }
-    NAME(renew_residual)(o->phi, s);
-    if (!(s->norm_r <= DBL_MAX)) return NAME(start_again)(o, s, 1); /* far away from b, though x was not */
-    s->converged = converged;
-    return 1;
+    return NAME(settle)(o, s, converged);
 }

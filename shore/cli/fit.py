@@ -99,7 +99,8 @@ def _model(arguments: argparse.Namespace) -> ShoreRegressor:
         compression=None if arguments.compression == "none" else arguments.compression,
         constraint=arguments.constraint, alpha=arguments.alpha, fit_intercept=arguments.intercept,
         solver=arguments.solver, solver_tol=arguments.solver_tol, decoder=arguments.decoder, step=arguments.step,
-        max_iter=arguments.max_iter, tol=arguments.tol, l1=arguments.l1, dtype=np.dtype(arguments.dtype).type,
+        max_iter=arguments.max_iter, tol=arguments.tol, l1=arguments.l1,
+        decode_sparsity=arguments.decode_sparsity, dtype=np.dtype(arguments.dtype).type,
         random_state=arguments.seed, n_threads=arguments.threads, verbose=int(shows_progress(arguments)),
     )  # fmt: skip
     model._check_parameters()  # before a file is read
@@ -188,8 +189,8 @@ def add_parser(commands: Any) -> None:
         help="numbers that the outputs are compressed to, or auto: enough for S outputs (auto)",
     )  # fmt: skip
     model.add_argument(
-        "--compression", choices=[*COMPRESSIONS, "none"], default="sparse_sign",
-        help="the matrix that compresses the outputs, or none; head_tail is for long-tailed outputs (sparse_sign)",
+        "--compression", choices=[*COMPRESSIONS, "none"], default="head_tail",
+        help="the matrix that compresses the outputs, or none; with head_tail frequent outputs own a row (head_tail)",
     )  # fmt: skip
     model.add_argument(
         "--constraint", type=constraint, default="nonneg", metavar="SET",
@@ -215,6 +216,9 @@ def add_parser(commands: Any) -> None:
     method.add_argument("--max-iter", type=positive, default=60, metavar="N", help="iterations at most (60)")
     method.add_argument("--tol", type=float, default=1e-3, metavar="TOL", help="where iterations stop (0.001)")
     method.add_argument("--l1", type=float, default=0.1, metavar="L1", help="penalty of cd and fista (0.1)")
+    method.add_argument(
+        "--decode-sparsity", type=positive, metavar="N", help="outputs to decode, of which the best S are kept (S)"
+    )
     add_threads(method)
     parser.add_argument(
         "--quiet", action="store_true", help="show no progress (none is shown in a pipe) and no summary"

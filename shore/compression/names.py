@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,12 @@ COMPRESSIONS: dict[str, type[SparseSignCompression | HeadTailCompression | Gauss
 
 
 def output_weights(Y: Any, shift: npt.NDArray[Any] | None = None) -> npt.NDArray[np.float64]:
-    """The energy Σ_i w_i y_ij² of every output of CSR rows, up to a factor that keeps squares in range.
+    """The energy Σ_i w_i y_ij² of every output of CSR rows, up to a power of 2 that keeps squares in range.
 
     `shift` holds the square roots of the weights of the rows; None stands for ones.
     """
-    largest = float(np.abs(Y.data).max(initial=0))
-    if largest == 0:
-        return np.zeros(Y.shape[1])
-    energy = (np.abs(Y.data).astype(np.float64) / largest) ** 2
+    exponent = max(0, math.frexp(float(np.abs(Y.data).max(initial=0)))[1] - 256)  # 0 for all but enormous numbers
+    energy = np.ldexp(Y.data.astype(np.float64), -exponent) ** 2
     if shift is not None:
         energy *= np.repeat(shift.astype(np.float64) ** 2, np.diff(Y.indptr))
     return np.asarray(np.bincount(Y.indices, energy, minlength=Y.shape[1]), dtype=np.float64)

@@ -134,6 +134,11 @@ class SparseSignCompression(Compression):
         made._make_tables()
         return made
 
+    def astype(self, dtype: npt.DTypeLike) -> Self:
+        """The same Φ in another dtype."""
+        sizes = {name: getattr(self, name) for name in ("n_components", "n_outputs", "nnz_per_output", "seed")}
+        return self._from_tables(self._tables, self.head_outputs, **sizes, dtype=dtype)
+
     def toarray(self) -> Array:
         """Φ as a dense array of shape (m, K)."""
         head = self.head_outputs

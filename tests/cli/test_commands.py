@@ -45,7 +45,7 @@ def from_jsonl(text):
 
 def test_fit_is_fit(files, run, tmp_path):
     printed = run("fit", files.train, "--sparsity", 3, "--components", 40, "--output", tmp_path / "m.shore")
-    assert "120 rows, 12 features, 80 outputs in 40 numbers (sparse_sign), alpha 1" in printed
+    assert "120 rows, 12 features, 80 outputs in 40 numbers (head_tail), alpha 1" in printed
     model = shore.load(tmp_path / "m.shore")
     np.testing.assert_array_equal(model.coef_, files.model.coef_)
     assert repr(model) == repr(files.model)
@@ -347,7 +347,7 @@ def test_info(files, run):
     text = run("info", files.saved)
     for words in (
         "features     12",
-        "outputs      80 in 40 numbers (sparse_sign)",
+        "outputs      80 in 40 numbers (head_tail)",
         "n_components   40",
         "12x40",
         "not compared",

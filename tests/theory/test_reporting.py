@@ -87,7 +87,7 @@ def test_sparse_inputs_and_partial_fit():
     model = shore.ShoreRegressor(2, n_components=600, alpha=1.0).partial_fit(PROBLEM.X, PROBLEM.Y)
     found = report(model, PROBLEM.X, PROBLEM.Y)
     assert holds(found) == {1: True, 2: True, 4: True}
-    assert "not for a SparseSignCompression" in found.statements[0].note
+    assert "not for a HeadTailCompression" in found.statements[0].note
 
 
 def test_a_wrong_w_fails_theorem_1():
