@@ -16,7 +16,7 @@ import benchmarks.reading as reading_suite
 import numpy as np
 from benchmarks.fitting import bare_blas, scipy_cg, text_like
 from benchmarks.loading import large_model
-from benchmarks.problems import KINDS, compressed, sparse_outputs
+from benchmarks.problems import KINDS, compressed, load_normalised, sparse_outputs
 from benchmarks.projection import project_numpy
 from benchmarks.ratio import ratio
 from benchmarks.serving import calls_per_second, latencies, sparse_rows
@@ -120,18 +120,8 @@ def growth():
 
 
 def load(name):
-    """A data set of CSR matrices in npz files, rows of X L2-normalised; None where it is not there."""
-    folder = DATA / name
-    if not folder.is_dir():
-        return None
-    X, Y, X_test, Y_test = (
-        sparse.csr_array(sparse.load_npz(folder / f"{part}.npz")).astype(np.float32)
-        for part in ("X_train", "Y_train", "X_test", "Y_test")
-    )
-    for matrix in (X, X_test):
-        lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)))
-        matrix.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(matrix.indptr)).astype(np.float32)
-    return X, Y, X_test, Y_test
+    """A data set, rows of X L2-normalised; None where it is not there."""
+    return load_normalised(DATA / name)
 
 
 def citeulike():

@@ -24,14 +24,6 @@ SETS = {
 }
 
 
-def normalised(X):
-    """Rows of length one."""
-    X = X.astype(np.float32)
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)))
-    X.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(X.indptr)).astype(np.float32)
-    return X
-
-
 def table(folder):
     yield "| data set | m | W | file, MB | P@1 | P@3 | P@5 | rows with the same outputs |"
     yield "|---|---|---|---|---|---|---|---|"

@@ -14,6 +14,7 @@ from shore.explanation import Explanation
 from shore.modelfile import ModelFileError, load
 from shore.predictor import Predictor
 from shore.projection import project
+from shore.tuning import Trial, Tuning, tune
 
 __all__ = [
     "Box",
@@ -28,6 +29,8 @@ __all__ = [
     "ShoreRegressor",
     "Simplex",
     "SparseSignCompression",
+    "Trial",
+    "Tuning",
     "__version__",
     "datasets",
     "decode",
@@ -36,4 +39,5 @@ __all__ = [
     "project",
     "show_versions",
     "theory",
+    "tune",
 ]

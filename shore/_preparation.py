@@ -13,10 +13,10 @@ from scipy import sparse
 
 from shore import solvers
 from shore._statistics import weighted_sum
-from shore._validation import is_sparse
+from shore._validation import check_share, is_sparse
 from shore.compression import Compression
 
-__all__ = ["check_factorisation", "prepare_rows", "prepare_targets"]
+__all__ = ["check_factorisation", "prepare_rows", "prepare_targets", "split_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,16 @@ def prepare_rows(X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool
     if shift is not None and is_sparse(X):
         X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
     return solvers.Rows(X, dtype, mean, shift)
+
+
+def split_rows(n: int, share: Any, seed: int) -> tuple[Array, Array]:
+    """Rows to fit on, and a random share of them to judge by, at least one of each; both sorted."""
+    check_share(share, "held_out")
+    if n < 2:
+        raise ValueError(f"X must have at least 2 rows, to hold some out, got {n}")
+    order = np.random.default_rng(seed).permutation(n)
+    n_held = min(n - 1, max(1, int(n * share)))
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
 
 
 def check_factorisation(

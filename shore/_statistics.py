@@ -13,14 +13,14 @@ from shore import solvers
 from shore._validation import is_sparse
 from shore.compression import HeadTailCompression, output_weights
 
-__all__ = ["HeadTail", "Statistics", "weighted_sum"]
+__all__ = ["FEW_ENTRIES", "HeadTail", "Statistics", "weighted_sum"]
 
 Array = npt.NDArray[Any]
 
 # Dense rows are summed in blocks of about this many bytes.
 _BLOCK_BYTES = 1 << 25
 # An XᵀY of no more entries may be larger than XᵀB: some 200 MB.
-_FEW_ENTRIES = 1 << 24
+FEW_ENTRIES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Statistics:
     def is_large(self) -> bool:
         """Whether XᵀY has more entries than XᵀX and XᵀB together, and than would not matter."""
         d = self.gram.shape[0]
-        return self.later is not None and self.cross.nnz > max(_FEW_ENTRIES, d * (d + self.later.n_components))
+        return self.later is not None and self.cross.nnz > max(FEW_ENTRIES, d * (d + self.later.n_components))
 
     def compression(self) -> HeadTailCompression:
         """Φ for the rows so far."""

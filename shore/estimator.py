@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._parameters import Parameters
-from shore._preparation import check_factorisation, prepare_rows, prepare_targets
+from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
 from shore._statistics import HeadTail, Statistics
 from shore._validation import (
     check_alpha,
@@ -330,12 +330,9 @@ class ShoreRegressor(Parameters):
         """The penalty, and for 'auto' the precision at s of every penalty of the grid on held-out rows."""
         if self.alpha != "auto":
             return float(self.alpha), None
-        n = X.shape[0]
-        if n < 2:
+        if X.shape[0] < 2:
             raise ValueError("alpha='auto' needs at least 2 rows, to hold some out")
-        order = np.random.default_rng(self.random_state).permutation(n)
-        held = np.sort(order[: max(1, int(n * _HELD_OUT))])
-        kept = np.sort(order[len(held) :])
+        kept, held = split_rows(X.shape[0], _HELD_OUT, self.random_state)
         part = None if shift is None else shift[kept]
         n_threads = resolve_n_threads(self.n_threads)
         centre = bool(self.fit_intercept)

@@ -59,15 +59,15 @@ from shore.compression import (
 from shore.constraints import Box, Simplex
 from shore.estimator import ShoreRegressor
 
-__all__ = ["ModelFileError", "inspect", "load", "save"]
+__all__ = ["ModelFileError", "inspect", "load", "model_bytes", "save"]
 
 _T = TypeVar("_T")
 
 Array = npt.NDArray[Any]
 
 _FORMAT, _VERSION = "shore model", 1
-# What is written takes a few thousand bytes. A bound keeps what JSON of a hostile file can grow to in memory small.
-_MAX_HEADER = 1 << 18
+# What is written takes two or three thousand bytes. A bound keeps what JSON of a hostile file can grow to small.
+_MAX_HEADER, _USUAL_HEADER = 1 << 18, 4096
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U16": "<u2", "U32": "<u4", "U8": "|u1", "I64": "<i8"}
 _CODES = {np.dtype(spelled).newbyteorder("="): code for code, spelled in _DTYPES.items()}
 _SIGNS, _HEAD_TAIL, _GAUSSIAN, _MATRIX = "sparse_sign", "head_tail", "gaussian", "matrix"
@@ -346,6 +346,25 @@ def _stored_weights(W: Array, dtype: np.dtype[Any], weights: str | None) -> Arra
             )
         W = W.astype(np.float16)
     return np.ascontiguousarray(W)
+
+
+def model_bytes(
+    n_features: int, n_outputs: int, compression: Compression | None, dtype: np.dtype[Any], weights: str | None = None
+) -> int:
+    """How long the file of a model is at most, without names of features.
+
+    Parameters
+    ----------
+    n_features, n_outputs : int
+        d and K.
+    compression : Compression or None
+    dtype : dtype
+    weights : 'float16', optional
+        As of `ShoreRegressor.save`.
+    """
+    m = n_outputs if compression is None else compression.n_components
+    of_phi = sum(array.nbytes for array in _encode_compression(compression)[1].values())
+    return _USUAL_HEADER + m * (n_features * (2 if weights else dtype.itemsize) + dtype.itemsize) + of_phi
 
 
 def save(model: ShoreRegressor, path: str | os.PathLike[str], weights: str | None = None) -> None:

@@ -132,7 +132,7 @@ def test_a_head_that_has_to_be_decided_early(monkeypatch):
     """XᵀY must not outgrow what else is kept: then Φ is that of the rows until then."""
     X, Y = long_tailed()
     options = {"n_components": 40, "compression": "head_tail", "dtype": np.float64}
-    monkeypatch.setattr("shore._statistics._FEW_ENTRIES", 0)
+    monkeypatch.setattr("shore._statistics.FEW_ENTRIES", 0)
     model = shore.ShoreRegressor(3, **options)
     model.partial_fit(X[:20], Y[:20])
     assert model._statistics.later is not None

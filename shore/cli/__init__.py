@@ -8,6 +8,7 @@
     outputs     predictions and explanations as text, tables
     demo        shore demo, shore versions
     fit         shore fit
+    tune        shore tune
     predict     shore predict, shore evaluate, shore explain
     info        shore info
 
@@ -29,7 +30,7 @@ from typing import Any, NoReturn, TextIO
 import numpy as np
 
 from shore._version import __version__
-from shore.cli import demo, fit, info, predict
+from shore.cli import demo, fit, info, predict, tune
 from shore.cli.options import Parser
 from shore.experiments.command import add_parser as add_experiment_parser
 
@@ -45,6 +46,7 @@ _EPILOG = """\
 examples:
   shore demo
   shore fit train.txt --sparsity 5 --output model.shore
+  shore tune train.txt --max-bytes 50MB
   shore predict model.shore test.txt --output predictions.csv
   shore evaluate model.shore test.txt
 
@@ -63,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"shore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     fit.add_parser(commands)
+    tune.add_parser(commands)
     predict.add_parsers(commands)
     info.add_parser(commands)
     demo.add_parsers(commands)

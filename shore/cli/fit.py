@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from shore._progress import Progress
+from shore._statistics import FEW_ENTRIES
 from shore._validation import float_dtype
 from shore.cli.inputs import Rows, open_rows
 from shore.cli.options import (
@@ -27,7 +28,6 @@ from shore.cli.outputs import bytes_in_words, check_output
 from shore.compression import COMPRESSIONS
 from shore.datasets.xmc import XmcReader
 from shore.estimator import ShoreRegressor
-from shore.theory import components_for
 
 __all__ = ["add_parser"]
 
@@ -53,11 +53,9 @@ def _memory() -> float:
 
 
 def _components(model: ShoreRegressor, rows: Rows) -> int:
-    """M."""
-    if model.compression is None:
-        return int(rows.n_outputs or 0)
-    m: Any = model.n_components
-    return components_for(model.sparsity, max(1, rows.n_outputs or 0)) if m == "auto" else int(m)
+    """Rows of Φ, m; of the uncompressed model K."""
+    K = int(rows.n_outputs or 0)
+    return K if model.compression is None else model._components(max(1, K))
 
 
 def _whole_bytes(model: ShoreRegressor, rows: Rows) -> float:
@@ -75,8 +73,10 @@ def _whole_bytes(model: ShoreRegressor, rows: Rows) -> float:
 
 
 def _sums_bytes(model: ShoreRegressor, rows: Rows) -> float:
-    """What `partial_fit` holds: XᵀX and XᵀB in float64, of all rows, of a block, and their sum."""
-    return 3 * 8.0 * rows.n_features * (rows.n_features + _components(model, rows))
+    """What `partial_fit` holds: XᵀX and XᵀB in float64, of all rows, of a block, and their sum; with a head XᵀY too."""
+    d, m, K = float(rows.n_features), _components(model, rows), float(rows.n_outputs or 0)
+    entries = min(d * K, max(FEW_ENTRIES, d * (d + m))) if model.compression == "head_tail" else 0.0
+    return 3 * 8 * d * (d + m) + 2 * 12 * entries
 
 
 def _streams(arguments: argparse.Namespace, model: ShoreRegressor, rows: Rows) -> bool:

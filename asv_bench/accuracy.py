@@ -1,0 +1,271 @@
+"""How precise models are, by compression and by how outputs are decoded, beside ridge regression on all outputs.
+
+    python asv_bench/accuracy.py FOLDER [--page docs/accuracy.md] [--csv docs/figures/accuracy.csv] [part ...]
+
+FOLDER holds the data sets, each a folder that `shore.datasets.load_dataset` reads; those that are not there are left
+out. Parts: compressions, decoding. Prints tables, or writes them between the markers of the page. The exit code is 1
+if a model is further from ridge regression, or below plain sparse signs, than is promised.
+"""
+
+import argparse
+import csv
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from benchmarks.problems import load_normalised, tagged_text
+from scipy import sparse
+
+import shore
+from shore.compression import compression_for
+from shore.metrics import precision_at_k
+
+ALPHA, SEEDS, KS = 2.0, range(5), (1, 3, 5)
+KINDS = ("sparse_sign", "head_tail", "gaussian")
+# m, and how many points of precision 'head_tail' may be below ridge regression, at 1, 3 and 5.
+REAL = {
+    "citeulike-t-tags5": {500: None, 1000: 0.4},
+    "delicious-983": {128: None, 256: 0.9, 512: 0.2},
+    "bibtex": {64: None, 128: 1.0},
+}
+# Outputs as frequent as 1/rank^tail: from far more long-tailed than text to all the same.
+GENERATED = {"generated, tail 1.5": 1.5, "generated, tail 1.0": 1.0, "generated, tail 0.5": 0.5, "generated, flat": 0.0}
+GENERATED_M = {128: None, 256: None, 512: None}
+# 'head_tail' is never further below plain sparse signs, in points.
+BELOW_SIGNS = 0.3
+
+
+def problems(folder):
+    """Name, promises by m, and training and test rows."""
+    for name, bars in REAL.items():
+        data = load_normalised(folder / name)
+        if data is not None:
+            yield name, bars, *data
+    for name, tail in GENERATED.items():
+        X, Y = tagged_text(8000, 3000, 2000, tail)
+        yield name, GENERATED_M, X[:6000], Y[:6000], X[6000:], Y[6000:]
+
+
+def precisions(Y, found, ks=KS):
+    return [100 * precision_at_k(Y, found, k) for k in ks]
+
+
+def mean_and_spread(values):
+    """Mean and standard deviation over seeds, of each measure."""
+    return np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
+
+
+def cells(mean, spread=None):
+    return " / ".join(f"{x:.2f}" for x in mean) + ("" if spread is None else f" (± {max(spread):.2f})")
+
+
+def compressions(folder, record):
+    """Every compression on every problem; returns the broken promises."""
+    broken = []
+    for name, bars, X, Y, X_test, Y_test in problems(folder):
+        ridge = shore.ShoreRegressor(10, compression=None, alpha=ALPHA).fit(X, Y).predict(X_test)
+        ceiling = {s: precisions(Y_test, shore.project(ridge, s, "nonneg"), (1, 3, s)) for s in (3, 5, 10)}
+        for m, bar in bars.items():
+            for kind in KINDS:
+                scores = {s: [] for s in ceiling}
+                for seed in SEEDS:
+                    phi = compression_for(Y, kind, m, seed=seed)
+                    B = shore.ShoreRegressor(compression=phi, alpha=ALPHA).fit(X, Y).predict_compressed(X_test)
+                    for s in scores:
+                        found = shore.decode(B, phi, s, constraint="nonneg")
+                        scores[s].append(precisions(Y_test, found, (1, 3, s)))
+                heads = len(phi.head_outputs) if kind != "gaussian" else 0
+                for s, values in scores.items():
+                    mean, spread = mean_and_spread(values)
+                    record(problem=name, m=m, s=s, compression=kind, head=heads, mean=mean, spread=spread,
+                           ridge=ceiling[s])  # fmt: skip
+                    if kind == "sparse_sign":
+                        record.signs[s] = mean
+                    elif kind == "head_tail":
+                        below = float(np.max(np.asarray(ceiling[s]) - mean))
+                        if s == 5 and bar is not None and below > bar:
+                            broken.append(f"{name}, m = {m}: {below:.2f} points below ridge, promised {bar}")
+                        below = float(np.max(record.signs[s] - mean))
+                        if below > BELOW_SIGNS:
+                            broken.append(f"{name}, m = {m}, s = {s}: {below:.2f} points below sparse signs")
+    return broken
+
+
+class Recorder(list):
+    """Rows of results, said as they come."""
+
+    def __init__(self):
+        super().__init__()
+        self.signs = {}
+
+    def __call__(self, **row):
+        self.append(row)
+        print(f"{row['problem']}, m = {row['m']}, s = {row['s']}, {row['compression']}: {cells(row['mean'])}",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+    def write(self, path):
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(["problem", "m", "s", "compression", "head", "k", "precision", "spread", "ridge"])
+            for row in self:
+                for i, k in enumerate((1, 3, row["s"])):
+                    numbers = (f"{row[name][i]:.3f}" for name in ("mean", "spread", "ridge"))
+                    out.writerow([row["problem"], row["m"], row["s"], row["compression"], row["head"], k, *numbers])
+
+
+def compression_tables(rows):
+    yield "s = 5, precision at 1 / 3 / 5:"
+    yield ""
+    yield "| problem | m | H | sparse signs | head and tail | Gaussian | ridge on all outputs |"
+    yield "|---|---|---|---|---|---|---|"
+    for at in range(0, len(rows), 9):
+        here = {row["compression"]: row for row in rows[at : at + 9] if row["s"] == 5}
+        of = {kind: cells(here[kind]["mean"], here[kind]["spread"]) for kind in KINDS}
+        row = here["head_tail"]
+        shown = [row["problem"], row["m"], row["head"], *(of[kind] for kind in KINDS), cells(row["ridge"])]
+        yield "| " + " | ".join(map(str, shown)) + " |"
+    yield ""
+    yield "Precision at s for other s, sparse signs → head and tail:"
+    yield ""
+    yield "| problem | m | s = 3 | ridge | s = 10 | ridge |"
+    yield "|---|---|---|---|---|---|"
+    for at in range(0, len(rows), 9):
+        here = {(row["compression"], row["s"]): row for row in rows[at : at + 9]}
+        shown = [rows[at]["problem"], rows[at]["m"]]
+        for s in (3, 10):
+            signs, head = here["sparse_sign", s], here["head_tail", s]
+            shown += [f"{signs['mean'][2]:.2f} → {head['mean'][2]:.2f}", f"{head['ridge'][2]:.2f}"]
+        yield "| " + " | ".join(map(str, shown)) + " |"
+
+
+# ---------------------------------------------------------------- how outputs are decoded
+
+
+def debiased(found, B, Phi):
+    """The values on every support by least squares."""
+    found = found.copy()
+    for i in range(found.shape[0]):
+        here = slice(found.indptr[i], found.indptr[i + 1])
+        if here.stop > here.start:
+            found.data[here] = np.linalg.lstsq(Phi[:, found.indices[here]], B[i], rcond=None)[0]
+    return found
+
+
+def project_dense(V, s):
+    rows, best = np.arange(len(V))[:, None], np.argpartition(-V, s - 1, axis=1)[:, :s]
+    out = np.zeros_like(V)
+    out[rows, best] = np.maximum(V[rows, best], 0)
+    return out
+
+
+def pgd(B, Phi, s, v, step=0.9, tol=1e-3, max_iter=60):
+    """Algorithm 2 in NumPy from any start: the outputs, and the steps of every row."""
+    before, active, n_iter = v.copy(), np.arange(len(B)), np.zeros(len(B), dtype=int)
+    for t in range(1, max_iter + 1):
+        here = v[active]
+        new = project_dense(here - step * ((here @ Phi.T - B[active]) @ Phi), s)
+        change = np.linalg.norm(new - before[active], axis=1)
+        before[active], v[active], n_iter[active] = here, new, t
+        if t >= 2:
+            active = active[change > tol * (0.01 + np.linalg.norm(new, axis=1))]
+        if not len(active):
+            break
+    return sparse.csr_array(v), n_iter
+
+
+def decode_in(how, B, phi):
+    """Outputs by a way of decoding, and the mean number of steps."""
+    options = {"constraint": "nonneg", "return_info": True}
+    if how in ("zero", "correlation"):
+        start = project_dense(phi.correlate(B), 5) if how == "correlation" else np.zeros((len(B), phi.n_outputs), "f4")
+        found, n_iter = pgd(B, phi.toarray(), 5, start)
+        return found, n_iter.mean()
+    more, _, bias = how.partition(" debiased")
+    found, info = shore.decode(B, phi, 5, decode_sparsity=int(more), **options)
+    if bias == "":
+        return found, info.n_iter.mean()
+    return shore.project(debiased(found, B, phi.toarray()), 5, "nonneg"), info.n_iter.mean()
+
+
+WAYS = {
+    "5": "plain",
+    "5 debiased": "debiased by least squares",
+    "10": "decoded as 10",
+    "20": "decoded as 20",
+    "40": "decoded as 40",
+    "zero": "in NumPy, from 0",
+    "correlation": "in NumPy, from the correlation step",
+}
+
+
+def decoding_table(folder):
+    yield "| data set | m | | sparse signs | steps | head and tail | steps |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, m in (("delicious-983", 256), ("bibtex", 128), ("citeulike-t-tags5", 1000)):
+        data = load_normalised(folder / name)
+        if data is None:
+            continue
+        X, Y, X_test, Y_test = data
+        results = {}
+        for kind in ("sparse_sign", "head_tail"):
+            for seed in SEEDS:
+                phi = compression_for(Y, kind, m, seed=seed)
+                B = shore.ShoreRegressor(compression=phi, alpha=ALPHA).fit(X, Y).predict_compressed(X_test)
+                for how in WAYS:
+                    if name[0] == "c" and not how.isdigit():
+                        continue  # minutes of NumPy
+                    found, steps = decode_in(how, B, phi)
+                    results.setdefault((how, kind), []).append([*precisions(Y_test, found), steps])
+        for how, called in WAYS.items():
+            if (how, "head_tail") in results:
+                shown = [name, m, called]
+                for kind in ("sparse_sign", "head_tail"):
+                    mean, spread = mean_and_spread(results[how, kind])
+                    shown += [cells(mean[:3], spread[:3]), f"{mean[3]:.1f}"]
+                print(*shown, file=sys.stderr, flush=True)
+                yield "| " + " | ".join(map(str, shown)) + " |"
+
+
+# ---------------------------------------------------------------- output
+
+
+def write_between(page, mark, lines):
+    """Replace what stands between the markers of a page."""
+    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    text = page.read_text(encoding="utf-8")
+    if begin not in text or end not in text:
+        raise ValueError(f"{page} has no markers {begin} and {end}")
+    new = f"{begin}\n\n" + "\n".join(lines) + f"\n\n{end}"
+    page.write_text(re.sub(f"{begin}.*?{end}", lambda _: new, text, flags=re.DOTALL), encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("part", nargs="*", choices=[[], "compressions", "decoding"])
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--csv", type=Path)
+    given = parser.parse_args()
+    broken, parts = [], {}
+    for part in given.part or ("compressions", "decoding"):
+        if part == "compressions":
+            rows = Recorder()
+            broken = compressions(given.folder, rows)
+            parts[part] = list(compression_tables(rows))
+            if given.csv:
+                rows.write(given.csv)
+        else:
+            parts[part] = list(decoding_table(given.folder))
+    for part, lines in parts.items():
+        if given.page:
+            write_between(given.page, part, lines)
+        else:
+            print("\n".join(lines))
+    for promise in broken:
+        print("BROKEN:", promise)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
