@@ -1,4 +1,4 @@
-"""What half precision of W costs: precision at 1, 3 and 5 with W in float32 and float16, s = 5, sparse signs.
+"""What half precision of W costs: precision at 1, 3 and 5 with W in float32 and float16, s = 5, head and tail.
 
     python asv_bench/half.py FOLDER [FILE.md]
 
@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from benchmarks.problems import load_normalised
 
 import shore
-from shore.datasets import load_dataset
 from shore.metrics import precision_at_k
 
 SETS = {
@@ -28,16 +28,15 @@ def table(folder):
     yield "| data set | m | W | file, MB | P@1 | P@3 | P@5 | rows with the same outputs |"
     yield "|---|---|---|---|---|---|---|---|"
     for name, options in SETS.items():
-        data = load_dataset(folder / name)
-        X, X_test = normalised(data.X_train), normalised(data.X_test)
-        model = shore.ShoreRegressor(5, **options).fit(X, data.Y_train)
+        X, Y, X_test, Y_test = load_normalised(folder / name)
+        model = shore.ShoreRegressor(5, **options).fit(X, Y)
         plain = model.predict(X_test)
         with tempfile.TemporaryDirectory() as here:
             path = Path(here, "m.shore")
             for weights, called in ((None, "float32"), ("float16", "float16")):
                 model.save(path, weights=weights)
                 found = shore.load(path).predict(X_test)
-                scores = [f"{precision_at_k(data.Y_test, found, k):.4f}" for k in (1, 3, 5)]
+                scores = [f"{precision_at_k(Y_test, found, k):.4f}" for k in (1, 3, 5)]
                 other = abs(found.astype(bool).astype(np.int8) - plain.astype(bool).astype(np.int8)).sum(axis=1)
                 same = f"{100 * np.mean(np.asarray(other) == 0):.1f} %"
                 size = f"{path.stat().st_size / 1e6:.1f}"

@@ -14,7 +14,7 @@ from shore.explanation import Explanation
 from shore.modelfile import ModelFileError, load
 from shore.predictor import Predictor
 from shore.projection import project
-from shore.tuning import Trial, Tuning, tune
+from shore.tuning import tune
 
 __all__ = [
     "Box",
@@ -29,8 +29,6 @@ __all__ = [
     "ShoreRegressor",
     "Simplex",
     "SparseSignCompression",
-    "Trial",
-    "Tuning",
     "__version__",
     "datasets",
     "decode",

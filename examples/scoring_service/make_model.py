@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         X, Y = tagged_texts(options.rows + ROWS, options.features, options.outputs, seed=0)
         X, Y, later, tags = X[:-ROWS], Y[:-ROWS], X[-ROWS:], Y[-ROWS:]
-    model = shore.ShoreRegressor(options.sparsity, n_components=options.components, alpha=options.alpha).fit(X, Y)
+    model = shore.ShoreRegressor(
+        options.sparsity, n_components=options.components, compression="sparse_sign", alpha=options.alpha
+    ).fit(X, Y)
     model.save(options.model, weights=options.weights)
     sparse.save_npz(options.model.with_suffix(".rows.npz"), later)
     print(
