@@ -125,7 +125,7 @@ def load(name):
 
 
 def citeulike():
-    """citeulike-t-tags5, sparse signs, m = 1000, alpha = 2, s = 5, two threads."""
+    """citeulike-t-tags5, head and tail, m = 1000, alpha = 2, s = 5, two threads."""
     data = load("citeulike-t-tags5")
     if data is None:
         print("  the data set is not there")
@@ -156,8 +156,34 @@ def citeulike():
     yield "predict, us per row", f"{median:.1f} ({low:.1f} to {high:.1f})", median <= 25, "<= 25"
 
 
+def head_tail():
+    """Head and tail beside sparse signs of the same m on real data, two threads: time to decode, and to predict."""
+    for name, m in (("citeulike-t-tags5", 1000), ("delicious-983", 256), ("bibtex", 128)):
+        data = load(name)
+        if data is None:
+            print(f"  {name} is not there")
+            continue
+        X, Y, X_test, _ = data
+        models = [
+            shore.ShoreRegressor(5, n_components=m, alpha=2.0, compression=kind, n_threads=2).fit(X, Y)
+            for kind in ("head_tail", "sparse_sign")
+        ]
+        scores = [model.predict_compressed(X_test) for model in models]
+        calls = [
+            lambda B=B, phi=model.compression_: shore.decode(B, phi, 5, constraint="nonneg", n_threads=2)
+            for B, model in zip(scores, models, strict=True)
+        ]
+        measured = ratio(*calls)
+        yield f"{name}: decode, time over sparse signs", measured, measured.median <= 1.05, "<= 1.05"
+        with tempfile.TemporaryDirectory() as folder:
+            models[0].save(Path(folder, "half.shore"), weights="float16")
+            half = shore.load(Path(folder, "half.shore")).set_params(n_threads=2)
+            measured = ratio(*(lambda model=model, X=X_test: model.predict(X) for model in (half, models[0])))
+        yield f"{name}: predict, float16 over float32", measured, measured.median <= 1.05, "<= 1.05"
+
+
 def serving():
-    """predictor(indices, values), K = 6,845, d = 20,000, about 19 features a row, sparse signs, m = 1000, s = 5."""
+    """predictor(indices, values), K = 6,845, d = 20,000, about 19 features a row, head and tail, m = 1000, s = 5."""
     data = load("citeulike-t-tags5")
     if data is None:
         print("  the data set is not there: rows like its own")
@@ -273,6 +299,7 @@ PARTS = {
     "reading": reading,
     "growth": growth,
     "citeulike": citeulike,
+    "head_tail": head_tail,
     "serving": serving,
     "fit_dense": fit_dense,
     "file": file,

@@ -17,11 +17,22 @@ _STYLES = {
 }
 
 
+def _plain(value: float, position: int | None = None) -> str:
+    return f"{value:g}"
+
+
+def _spans_little(axes: Any) -> bool:
+    """Whether hardly a power of ten is among the ticks."""
+    low, high = axes.get_xlim()
+    return bool(high < 10 * low)
+
+
 def draw(tuning: Any, path: str | os.PathLike[str]) -> None:
     """Draw the trials of a `Tuning`, the best alpha of every m joined, the pick and the budget marked."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter, NullFormatter
     except ImportError:
         raise ValueError("a figure needs matplotlib: pip install 'shore[experiments]'") from None
 
@@ -50,6 +61,8 @@ def draw(tuning: Any, path: str | os.PathLike[str]) -> None:
         if budget is not None:
             axes.axvline(budget * unit, color="#8a8a8a", linestyle="--", linewidth=1.2, label="budget")
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+        axes.xaxis.set_minor_formatter(FuncFormatter(_plain) if _spans_little(axes) else NullFormatter())
         axes.set_xlabel(label)
         axes.grid(alpha=0.25, which="both")
     panels[0].set_ylabel("precision at s on held-out rows, %")
