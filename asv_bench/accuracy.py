@@ -206,9 +206,9 @@ def decode_in(how, B, phi):
         start = project_dense(phi.correlate(B), 5) if how == "correlation" else np.zeros((len(B), phi.n_outputs), "f4")
         found, n_iter = pgd(B, phi.toarray(), 5, start)
         return found, n_iter.mean()
-    more, _, bias = how.partition(" debiased")
+    more, debias, _ = how.partition(" debiased")
     found, info = shore.decode(B, phi, 5, decode_sparsity=int(more), **options)
-    if bias == "":
+    if not debias:
         return found, info.n_iter.mean()
     return shore.project(debiased(found, B, phi.toarray()), 5, "nonneg"), info.n_iter.mean()
 

@@ -348,7 +348,7 @@ def test_info(files, run):
     for words in (
         "features     12",
         "outputs      80 in 40 numbers (head_tail)",
-        "n_components   40",
+        "n_components     40",
         "12x40",
         "not compared",
     ):
