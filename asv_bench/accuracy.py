@@ -3,22 +3,22 @@
     python asv_bench/accuracy.py FOLDER [--page docs/accuracy.md] [--csv docs/figures/accuracy.csv] [part ...]
 
 FOLDER holds the data sets, each a folder that `shore.datasets.load_dataset` reads; those that are not there are left
-out. Parts: compressions, decoding. Prints tables, or writes them between the markers of the page. The exit code is 1
-if a model is further from ridge regression, or below plain sparse signs, than is promised.
+out. Parts: compressions, heads, decoding. Prints tables, or writes them between the markers of the page. The exit code
+is 1 if a model is further from ridge regression, or below plain sparse signs, than is promised.
 """
 
 import argparse
 import csv
-import re
 import sys
 from pathlib import Path
 
 import numpy as np
+from benchmarks.pages import table_head, table_row, write_between
 from benchmarks.problems import load_normalised, tagged_text
 from scipy import sparse
 
 import shore
-from shore.compression import compression_for
+from shore.compression import compression_for, output_weights
 from shore.metrics import precision_at_k
 
 ALPHA, SEEDS, MORE_SEEDS, KS = 2.0, range(5), range(25), (1, 3, 5)
@@ -106,15 +106,15 @@ def ask_again(suspects):
             differences.append(np.subtract(both[1], both[0]))
         mean, spread = mean_and_spread(differences)
         error = max(spread) / np.sqrt(len(differences))
-        lines.append(f"| {name} | {m} | {s} | {-before:.2f} | {cells(mean)} | {error:.2f} |")
+        lines.append(table_row(name, m, s, f"{-before:.2f}", cells(mean), f"{error:.2f}"))
         print(lines[-1], file=sys.stderr, flush=True)
         if max(-mean) > BELOW_SIGNS:
             broken.append(f"{name}, m = {m}, s = {s}: {max(-mean):.2f} points below sparse signs")
     if not lines:
         return [], broken
-    header = "| problem | m | s | worst difference, 5 seeds | difference at 1 / 3 / s, 25 seeds | standard error |"
+    columns = ("problem", "m", "s", "worst difference, 5 seeds", "difference at 1 / 3 / s, 25 seeds", "standard error")
     words = "Where head and tail was more than 0.3 points below sparse signs at any k, asked again with more seeds:"
-    return ["", words, "", header, "|---|---|---|---|---|---|", *lines], broken
+    return ["", words, "", *table_head(*columns), *lines], broken
 
 
 class Recorder(list):
@@ -142,26 +142,76 @@ class Recorder(list):
 def compression_tables(rows):
     yield "s = 5, precision at 1 / 3 / 5:"
     yield ""
-    yield "| problem | m | H | sparse signs | head and tail | Gaussian | ridge on all outputs |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from table_head("problem", "m", "H", "sparse signs", "head and tail", "Gaussian", "ridge on all outputs")
     for at in range(0, len(rows), 9):
         here = {row["compression"]: row for row in rows[at : at + 9] if row["s"] == 5}
         of = {kind: cells(here[kind]["mean"], here[kind]["spread"]) for kind in KINDS}
         row = here["head_tail"]
         shown = [row["problem"], row["m"], row["head"], *(of[kind] for kind in KINDS), cells(row["ridge"])]
-        yield "| " + " | ".join(map(str, shown)) + " |"
+        yield table_row(*shown)
     yield ""
     yield "Precision at s for other s, sparse signs → head and tail:"
     yield ""
-    yield "| problem | m | s = 3 | ridge | s = 10 | ridge |"
-    yield "|---|---|---|---|---|---|"
+    yield from table_head("problem", "m", "s = 3", "ridge", "s = 10", "ridge")
     for at in range(0, len(rows), 9):
         here = {(row["compression"], row["s"]): row for row in rows[at : at + 9]}
         shown = [rows[at]["problem"], rows[at]["m"]]
         for s in (3, 10):
             signs, head = here["sparse_sign", s], here["head_tail", s]
             shown += [f"{signs['mean'][2]:.2f} → {head['mean'][2]:.2f}", f"{head['ridge'][2]:.2f}"]
-        yield "| " + " | ".join(map(str, shown)) + " |"
+        yield table_row(*shown)
+
+
+# ---------------------------------------------------------------- a head of another size, a tail of another kind
+
+
+def own_rows(weights, size):
+    """Weights with which the `size` heaviest outputs, and no others, own a row."""
+    own = np.zeros_like(weights)
+    own[np.argsort(-weights, kind="stable")[:size]] = 1
+    return own
+
+
+def anywhere(phi):
+    """The same head, and signs at any rows behind it: without segments, of which no two can be equally long."""
+    Phi, H = phi.toarray(), len(phi.head_outputs)
+    rng = np.random.default_rng(phi.seed)
+    for j in np.setdiff1d(np.arange(phi.n_outputs), phi.head_outputs):
+        Phi[H:, j] = rng.permutation(Phi[H:, j])
+    return shore.MatrixCompression(Phi)
+
+
+def heads_table(folder):
+    """bibtex, m = 64, s = 10: the one row of all where the default is further below sparse signs than promised."""
+    m, s, seeds = 64, 10, range(100)
+    data = load_normalised(folder / "bibtex")
+    if data is None:
+        return
+    X, Y, X_test, Y_test = data
+    weights = output_weights(Y)
+    factorisation = shore.ShoreRegressor(alpha=ALPHA).factorise(X)
+    rule = shore.theory.head_size(m, weights)
+
+    def score(head, nnz=16, change=lambda phi: phi):
+        found = []
+        for seed in seeds:
+            phi = change(shore.HeadTailCompression(m, own_rows(weights, head), nnz_per_output=nnz, seed=seed))
+            model = shore.ShoreRegressor(compression=phi, alpha=ALPHA).fit(X, Y, factorisation=factorisation)
+            B = model.predict_compressed(X_test)
+            found.append(precisions(Y_test, shore.decode(B, phi, s, constraint="nonneg"), (1, 3, s)))
+        return np.array(found)
+
+    yield from table_head("Φ", "precision at 1 / 3 / 10", "above sparse signs", "standard error")
+    signs = score(0)
+    yield table_row("sparse signs", cells(signs.mean(axis=0)), "", "")
+    cases = {f"H = {rule}, by the rule": (rule,)}
+    cases |= {f"H = {rule}, {nnz} signs a column": (rule, nnz) for nnz in (8, 19)}
+    cases |= {f"H = {rule}, signs at any rows": (rule, 16, anywhere)}
+    cases |= {f"H = {size}": (size,) for size in (4, 10, 16, 24)}
+    for name, case in cases.items():
+        here = score(*case)
+        mean, spread = mean_and_spread(here - signs)
+        yield table_row(name, cells(here.mean(axis=0)), cells(mean), f"{max(spread) / np.sqrt(len(seeds)):.2f}")
 
 
 # ---------------------------------------------------------------- how outputs are decoded
@@ -225,8 +275,7 @@ WAYS = {
 
 
 def decoding_table(folder):
-    yield "| data set | m | | sparse signs | steps | head and tail | steps |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from table_head("data set", "m", "", "sparse signs", "steps", "head and tail", "steps")
     for name, m in (("delicious-983", 256), ("bibtex", 128), ("citeulike-t-tags5", 1000)):
         data = load_normalised(folder / name)
         if data is None:
@@ -249,31 +298,23 @@ def decoding_table(folder):
                     mean, spread = mean_and_spread(results[how, kind])
                     shown += [cells(mean[:3], spread[:3]), f"{mean[3]:.1f}"]
                 print(*shown, file=sys.stderr, flush=True)
-                yield "| " + " | ".join(map(str, shown)) + " |"
+                yield table_row(*shown)
 
 
 # ---------------------------------------------------------------- output
 
-
-def write_between(page, mark, lines):
-    """Replace what stands between the markers of a page."""
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    text = page.read_text(encoding="utf-8")
-    if begin not in text or end not in text:
-        raise ValueError(f"{page} has no markers {begin} and {end}")
-    new = f"{begin}\n\n" + "\n".join(lines) + f"\n\n{end}"
-    page.write_text(re.sub(f"{begin}.*?{end}", lambda _: new, text, flags=re.DOTALL), encoding="utf-8")
+TABLES = {"heads": heads_table, "decoding": decoding_table}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("part", nargs="*", choices=[[], "compressions", "decoding"])
+    parser.add_argument("part", nargs="*", choices=[[], "compressions", *TABLES])
     parser.add_argument("--page", type=Path)
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
     broken, parts = [], {}
-    for part in given.part or ("compressions", "decoding"):
+    for part in given.part or ("compressions", *TABLES):
         if part == "compressions":
             rows = Recorder()
             broken, suspects = compressions(given.folder, rows)
@@ -283,7 +324,7 @@ def main():
             if given.csv:
                 rows.write(given.csv)
         else:
-            parts[part] = list(decoding_table(given.folder))
+            parts[part] = list(TABLES[part](given.folder))
     for part, lines in parts.items():
         if given.page:
             write_between(given.page, part, lines)

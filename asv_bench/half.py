@@ -6,12 +6,12 @@ FOLDER holds the data sets, each a folder that `shore.datasets.load_dataset` rea
 the markers of FILE.md.
 """
 
-import re
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from benchmarks.pages import table_head, table_row, write_between
 from benchmarks.problems import load_normalised
 
 import shore
@@ -25,8 +25,7 @@ SETS = {
 
 
 def table(folder):
-    yield "| data set | m | W | file, MB | P@1 | P@3 | P@5 | rows with the same outputs |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield from table_head("data set", "m", "W", "file, MB", "P@1", "P@3", "P@5", "rows with the same outputs")
     for name, options in SETS.items():
         X, Y, X_test, Y_test = load_normalised(folder / name)
         model = shore.ShoreRegressor(5, **options).fit(X, Y)
@@ -40,18 +39,15 @@ def table(folder):
                 other = abs(found.astype(bool).astype(np.int8) - plain.astype(bool).astype(np.int8)).sum(axis=1)
                 same = f"{100 * np.mean(np.asarray(other) == 0):.1f} %"
                 size = f"{path.stat().st_size / 1e6:.1f}"
-                yield " | ".join([f"| {name}", str(options["n_components"]), called, size, *scores, f"{same} |"])
+                yield table_row(name, options["n_components"], called, size, *scores, same)
 
 
 def main():
-    text = "\n".join(table(Path(sys.argv[1])))
+    lines = list(table(Path(sys.argv[1])))
     if len(sys.argv) == 2:
-        print(text)
-        return
-    page = Path(sys.argv[2])
-    before, after = "<!-- half: begin -->", "<!-- half: end -->"
-    pattern = re.compile(f"{before}.*?{after}", flags=re.DOTALL)
-    page.write_text(pattern.sub(f"{before}\n\n{text}\n\n{after}", page.read_text()))
+        print("\n".join(lines))
+    else:
+        write_between(Path(sys.argv[2]), "half", lines)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ prints two tables (noise-free, and with noise at 10 dB) and one for the rule of 
 between the markers of FILE.md.
 """
 
-import re
 import sys
 from pathlib import Path
 
 import numpy as np
+from benchmarks.pages import table_head, table_row, write_between
 from benchmarks.problems import compressed, sparse_outputs
 
 import shore
@@ -35,23 +35,21 @@ def recovery(kind, m, sparsity, snr_db, seed):
 def tables():
     for snr_db, title in ((np.inf, "Noise-free"), (10.0, "Noise at 10 dB")):
         yield f"{title}:\n"
-        yield "| s | m | " + " | ".join(KINDS) + " |"
-        yield "|---" * (len(KINDS) + 2) + "|"
+        yield from table_head("s", "m", *KINDS)
         for sparsity, m in GRID:
             cells = []
             for kind in KINDS:
                 shares = [recovery(kind, m, sparsity, snr_db, seed) for seed in range(SEEDS)]
                 cells.append(f"{np.mean(shares):.3f} ± {np.std(shares):.3f}")
-            yield f"| {sparsity} | {m} | " + " | ".join(cells) + " |"
+            yield table_row(sparsity, m, *cells)
         yield ""
     yield "The rule of `n_components='auto'`, m = 10·s·ln(K/s), with sparse signs; noise-free, at 10 dB and at 0 dB:\n"
-    yield "| K | s | m | noise-free | 10 dB | 0 dB |"
-    yield "|---|---|---|---|---|---|"
+    yield from table_head("K", "s", "m", "noise-free", "10 dB", "0 dB")
     for n_outputs in (1000, 20_000, 200_000):
         for sparsity in (1, 3, 10):
             m = components_for(sparsity, n_outputs)
             shares = [rule(n_outputs, sparsity, m, snr_db) for snr_db in (np.inf, 10.0, 0.0)]
-            yield f"| {n_outputs:,} | {sparsity} | {m} | " + " | ".join(f"{share:.3f}" for share in shares) + " |"
+            yield table_row(f"{n_outputs:,}", sparsity, m, *(f"{share:.3f}" for share in shares))
 
 
 def rule(n_outputs, sparsity, m, snr_db):
@@ -61,14 +59,11 @@ def rule(n_outputs, sparsity, m, snr_db):
 
 
 def main():
-    text = "\n".join(tables()).strip()
+    lines = list(tables())
     if len(sys.argv) == 1:
-        print(text)
-        return
-    page = Path(sys.argv[1])
-    before, after = "<!-- recovery: begin -->", "<!-- recovery: end -->"
-    pattern = re.compile(f"{before}.*?{after}", flags=re.DOTALL)
-    page.write_text(pattern.sub(f"{before}\n\n{text}\n\n{after}", page.read_text()))
+        print("\n".join(lines))
+    else:
+        write_between(Path(sys.argv[1]), "recovery", lines)
 
 
 if __name__ == "__main__":
