@@ -23,6 +23,7 @@ from shore import modelfile
 from shore._core import runtime
 from shore._core.compression import sign_layout
 from shore.datasets import make_synthetic
+from shore.modelfile.header import CODES, DTYPES
 
 # Damaged files that are tried; the variable SHORE_MUTATIONS asks for more.
 MUTATIONS = int(os.environ.get("SHORE_MUTATIONS", "10000"))
@@ -329,7 +330,7 @@ def test_mode_and_links(models, tmp_path):
     assert_same_model(shore.load(str(path)), models["gaussian"])
 
 
-@pytest.mark.parametrize("where", ["os.fsync", "os.replace", "os.chmod", "shore.modelfile.save_file"])
+@pytest.mark.parametrize("where", ["os.fsync", "os.replace", "os.chmod", "shore.modelfile.writing.save_file"])
 @pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt])
 def test_a_failure_leaves_the_old_file_and_nothing_else(where, kind, models, tmp_path, monkeypatch):
     def fail(*arguments, **options):
@@ -460,12 +461,12 @@ def forge(path, tensors=None, document=None, metadata=None):
     described, arrays = json.loads(given["model"]), {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        arrays[name] = np.frombuffer(body[begin:end], modelfile._DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        arrays[name] = np.frombuffer(body[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
     for name, change in (tensors or {}).items():
         arrays[name] = np.ascontiguousarray(change(arrays.get(name)))
     described["tensors"] = {
         name: {
-            "dtype": modelfile._CODES[array.dtype],
+            "dtype": CODES[array.dtype],
             "shape": list(array.shape),
             "sha256": hashlib.sha256(array).hexdigest(),
         }
