@@ -1,9 +1,18 @@
-"""ShoreRegressor: both stages as one scikit-learn style estimator."""
+"""ShoreRegressor: both stages as one scikit-learn style estimator.
+
+::
+
+    estimator.py         the constructor, `fit`, `predict` and what else there is to ask a model
+      └─► _streaming.py     `partial_fit`, `fit_batches`, `merge`; W, solved for when it is needed
+            └─► _model.py       checks of parameters and data, Φ, and what a fit leaves
+                  └─► _parameters.py    get_params and set_params, as scikit-learn has them
+
+Data is made ready for the solvers in _preparation.py, and summed up in _statistics.py.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -14,29 +23,17 @@ from threadpoolctl import threadpool_limits
 
 from shore import solvers
 from shore._core.threads import resolve_n_threads
-from shore._parameters import Parameters
+from shore._model import NotFittedError
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
-from shore._statistics import HeadTail, Statistics
-from shore._validation import (
-    check_alpha,
-    check_finite_rows,
-    check_outputs,
-    check_positive,
-    check_seed,
-    check_share,
-    check_weights,
-    float_dtype,
-    is_sparse,
-    require_some,
-)
-from shore.compression import COMPRESSIONS, Compression, compression_for, same_compression
+from shore._streaming import Streaming
+from shore._validation import check_positive, check_weights, is_sparse, require_some
+from shore.compression import Compression
 from shore.constraints import Constraint
-from shore.decoders import DecodeInfo, DecodeOptions, check_decoding, decode, join_infos
+from shore.decoders import DecodeInfo, decode, join_infos
 from shore.explanation import Explanation, explain
 from shore.metrics import precision_at_k
 from shore.predictor import Predictor
 from shore.projection import project
-from shore.theory import components_for
 
 __all__ = ["NotFittedError", "ShoreRegressor"]
 
@@ -49,14 +46,7 @@ _ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 7))
 _HELD_OUT = 0.1
 
 
-class NotFittedError(ValueError, AttributeError):
-    """The estimator was used before `fit`."""
-
-    def __reduce__(self) -> Any:
-        return NotFittedError, self.args
-
-
-class ShoreRegressor(Parameters):
+class ShoreRegressor(Streaming):
     """Sparse and high-dimensional-output regression by compression.
 
     Stage 1 compresses the outputs with a random matrix Φ of shape (m, K) and fits
@@ -124,10 +114,6 @@ class ShoreRegressor(Parameters):
     (200, 50)
     """
 
-    _feature_major: Array
-    _compression: Compression | None
-    _statistics: Statistics | None
-
     def __init__(
         self,
         sparsity: int = 5,
@@ -168,76 +154,6 @@ class ShoreRegressor(Parameters):
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
-
-    # ------------------------------------------------------------ checks
-
-    def _check_parameters(self) -> np.dtype[Any]:
-        """Everything that can be checked before data is there; returns the dtype."""
-        check_positive(self.sparsity, "sparsity")
-        dtype = float_dtype(self.dtype)
-        self._decode_options(dtype)
-        check_seed(self.random_state, "random_state")
-        check_alpha(self.alpha)
-        if self.solver not in solvers.SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(map(repr, solvers.SOLVERS))}, got {self.solver!r}")
-        check_share(self.solver_tol, "solver_tol")
-        m: Any = self.n_components
-        if m != "auto":
-            check_positive(m, "n_components")
-        return dtype
-
-    def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
-        return check_decoding(
-            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.decode_sparsity, self.constraint,
-            dtype,
-        )  # fmt: skip
-
-    def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
-        """Rows of finite numbers, refused if they name other features than in `fit`."""
-        rows = check_finite_rows(X, dtype)
-        names = getattr(X, "columns", None)
-        known = self.__dict__.get("feature_names_in_")
-        if names is not None and known is not None and list(names) != list(known):
-            raise ValueError("X has other feature names, or in another order, than in fit")
-        return rows
-
-    def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
-        if Y is None:
-            raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
-        rows = self._check_inputs(X, dtype)
-        return rows, check_outputs(Y, rows)
-
-    def _components(self, n_outputs: int) -> int:
-        """Rows of Φ, m."""
-        return components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
-
-    def _make_compression(self, Y: sparse.csr_array, shift: Array | None, dtype: np.dtype[Any]) -> Compression | None:
-        n_outputs = Y.shape[1]
-        if self.compression is None:
-            return None
-        if isinstance(self.compression, Compression):
-            if self.compression.n_outputs != n_outputs:
-                raise ValueError(
-                    f"compression is for {self.compression.n_outputs} outputs, but Y has {n_outputs} columns"
-                )
-            return self.compression
-        if not isinstance(self.compression, str) or self.compression not in COMPRESSIONS:
-            names = ", ".join(map(repr, COMPRESSIONS))
-            raise ValueError(f"compression must be {names}, a compression or None, got {self.compression!r}")
-        return compression_for(
-            Y, self.compression, self._components(n_outputs), seed=self.random_state, dtype=dtype, shift=shift
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether `fit` or `partial_fit` was called."""
-        return "_fitted" in self.__dict__
-
-    def _require_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            kind: Any = NotFittedError
-            if "sklearn.exceptions" in sys.modules:  # whoever uses scikit-learn catches its error of this name
-                kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
-            raise kind("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
 
     # ------------------------------------------------------------ stage 1
 
@@ -351,180 +267,7 @@ class ShoreRegressor(Parameters):
         path = {"alpha": np.array([a for a, _ in tried]), "precision": np.array([p for _, p in tried])}
         return float(path["alpha"][int(np.argmax(path["precision"]))]), path
 
-    def _keep(
-        self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
-        solver: str, n_iter: int,
-    ) -> None:  # fmt: skip
-        """All of a fit at once, when nothing can fail any more."""
-        self._forget()
-        self._fitted = True
-        self._feature_major = W
-        self._intercept = intercept
-        self._statistics = None
-        self._compression = compression
-        self.n_features_in_, self.n_outputs_ = int(W.shape[0]), int(n_outputs)
-        self.alpha_, self.solver_, self.n_iter_ = alpha, solver, n_iter
-        names = getattr(X, "columns", None)
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-
-    def _forget(self) -> None:
-        for name in [name for name in self.__dict__ if name.endswith("_") or name == "_fitted"]:
-            del self.__dict__[name]
-
-    # ------------------------------------------------------------ stage 1, batch by batch
-
-    def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
-        """Add rows to the model: the same model as one `fit` on all rows so far, in any order of batches.
-
-        Keeps XᵀX and XᵀB, d·(d + m) numbers, and solves for W when it is first needed. Starts anew after a `fit`.
-
-        With ``compression="head_tail"`` Φ depends on how often outputs occur in all rows, so XᵀY is kept instead of
-        XᵀB, which is sparse. Should it grow past 2²⁴ and past d·(d + m) entries, Φ is made for the rows until then
-        and stays: rows that come later do not change it. A `HeadTailCompression` of frequencies that are known stays
-        from the start.
-
-        Parameters
-        ----------
-        X, Y, sample_weight
-            As in `fit`.
-        """
-        dtype = self._check_parameters()
-        if self.alpha == "auto":
-            raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
-        rows, outputs = self._check_pair(X, Y, dtype)
-        shift = check_weights(sample_weight, rows.shape[0], dtype)
-        before = self.__dict__.get("_statistics")
-        compression, later = None, None
-        if before is not None:
-            self._check_widths(rows, outputs)
-            compression, later = self._compression, before.later
-        elif self.compression == "head_tail":
-            later = HeadTail(self._components(outputs.shape[1]), self.random_state, dtype)
-        else:
-            compression = self._make_compression(outputs, shift, dtype)
-        n_threads = resolve_n_threads(self.n_threads)
-        B: Any = outputs
-        if compression is not None and later is None:
-            B = compression.compress(outputs, n_threads=n_threads)
-        B = B.astype(np.float64)
-        if shift is not None:
-            B = sparse.csr_array(sparse.diags_array(shift) @ B) if is_sparse(B) else B * shift[:, None]
-        double = rows.astype(np.float64) if is_sparse(rows) else rows
-        if shift is not None:
-            shift = shift.astype(np.float64)
-        prepared = prepare_rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
-        fresh = Statistics(rows.shape[1], B.shape[1], later)
-        fresh.add_rows(prepared, B, n_threads)
-        total = fresh if before is None else before.plus(fresh)
-        if total.is_large():
-            compression = total.compression()
-            total = total.compressed(compression)
-        if before is None:
-            m = B.shape[1] if later is None else later.n_components
-            W, intercept = np.zeros((rows.shape[1], m), dtype=dtype), np.zeros(m, dtype=dtype)
-            self._keep(X, W, intercept, compression, outputs.shape[1], float(self.alpha), "cholesky", 0)
-        self._compression, self._statistics, self._stale = compression, total, True
-        return self
-
-    def fit_batches(self, batches: Iterable[tuple[Any, Any]]) -> Self:
-        """Fit from an iterator of (X, Y) batches that need not fit into memory together.
-
-        Parameters
-        ----------
-        batches : iterable of (X, Y)
-        """
-        model = type(self)(**self.get_params())
-        for X, Y in batches:
-            model.partial_fit(X, Y)
-        model._require_fitted()
-        self._forget()
-        self.__dict__.update({name: value for name, value in model.__dict__.items() if name not in self.get_params()})
-        return self
-
-    def merge(self, other: ShoreRegressor) -> Self:
-        """Add the rows that another model has seen by `partial_fit` to this one.
-
-        Parameters
-        ----------
-        other : ShoreRegressor
-            With the same parameters, features and outputs.
-        """
-        if not isinstance(other, ShoreRegressor):
-            raise TypeError(f"other must be a ShoreRegressor, got {type(other).__name__}")
-        for model in (self, other):
-            model._require_fitted()
-        mine, its = self._statistics, other._statistics
-        if mine is None or its is None:
-            raise ValueError("merge needs two models that were fitted by partial_fit")
-        if (self.n_features_in_, self.n_outputs_) != (other.n_features_in_, other.n_outputs_):
-            raise ValueError("merge needs models with the same numbers of features and outputs")
-        if mine.later is None and its.later is not None and its.later.may_be(self._compression):
-            its = its.compressed(self._compression)
-        elif mine.later is not None and its.later is None and mine.later.may_be(other._compression):
-            mine, self._compression = mine.compressed(other._compression), other._compression
-        elif mine.later != its.later or (
-            mine.later is None and not same_compression(self._compression, other._compression)
-        ):
-            raise ValueError(
-                f"merge needs models with the same compression, got {self.compression_!r} and {other.compression_!r}"
-            )
-        self._statistics, self._stale = mine.plus(its), True
-        return self
-
-    def _weights(self) -> tuple[Array, Array, Compression | None]:
-        """W, feature-major, the intercept, and Φ; solves if rows were added since."""
-        statistics = self._statistics
-        if statistics is not None and self._stale:
-            dtype = self._check_parameters()
-            if self.alpha == "auto":
-                raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
-            compression, known = self._compression, statistics
-            if statistics.later is not None:
-                compression = statistics.compression()
-                known = statistics.compressed(compression)
-            with threadpool_limits(resolve_n_threads(self.n_threads), "blas"):
-                W, intercept = known.solve(float(self.alpha), bool(self.fit_intercept), dtype)
-            self._feature_major, self._intercept, self._compression = W, intercept, compression
-            self.alpha_ = float(self.alpha)
-            if statistics is self._statistics:  # no rows came in meanwhile
-                self._stale = False
-            return W, intercept, compression
-        return self._feature_major, self._intercept, self._compression
-
-    @property
-    def coef_(self) -> Array:
-        """W of shape (m, d); float16 of a model file is expanded, at every call, to float32."""
-        self._require_fitted()
-        W = self._weights()[0]
-        return (W.astype(np.float32) if W.dtype == np.float16 else W).T
-
-    @property
-    def intercept_(self) -> Array:
-        """Of shape (m,); zeros without `fit_intercept`."""
-        self._require_fitted()
-        return self._weights()[1]
-
-    @property
-    def compression_(self) -> Compression | None:
-        """Φ; None of the uncompressed model."""
-        self._require_fitted()
-        return self._weights()[2]
-
-    @compression_.setter
-    def compression_(self, compression: Compression | None) -> None:
-        self._compression = compression
-
     # ------------------------------------------------------------ stage 2
-
-    def _check_widths(self, rows: Any, outputs: Any = None) -> None:
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {self.n_features_in_} "
-                "features as input"
-            )
-        if outputs is not None and outputs.shape[1] != self.n_outputs_:
-            raise ValueError(f"Y has {outputs.shape[1]} outputs, but the model has {self.n_outputs_}")
 
     def _blocks(self, X: Any) -> Iterable[slice]:
         step = max(1, _BLOCK_BYTES // self._intercept.nbytes)  # as long as a row of scores

@@ -318,7 +318,7 @@ def test_fista_leaves_the_number_of_blas_threads_alone(kind, monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the BLAS was limited")
 
-    for name in ("compression.dense.threadpool_limits", "estimator.threadpool_limits"):
-        monkeypatch.setattr(f"shore.{name}", refuse)
+    for name in ("compression.dense", "estimator", "_streaming"):
+        monkeypatch.setattr(f"shore.{name}.threadpool_limits", refuse)
     phi = make_phi(kind, 30, 200)
     assert shore.decode(make_b(phi, 2, 2), phi, 2, method="fista").nnz > 0

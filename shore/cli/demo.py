@@ -66,13 +66,7 @@ def _versions(arguments: argparse.Namespace) -> int:
 
 
 def add_parsers(commands: Any) -> None:
-    """Add `demo` and `versions` to the commands.
-
-    Parameters
-    ----------
-    commands : object
-        What `add_subparsers` gave.
-    """
+    """Add `demo` and `versions` to the commands that `add_subparsers` gave."""
     demo = command(
         commands, "demo", "run the method on a synthetic problem and print what it achieves",
         "Run the method on a synthetic problem of the paper's kind: compress the outputs, fit, decode, compare. "

@@ -16,9 +16,12 @@ from shore._statistics import FEW_ENTRIES
 from shore._validation import float_dtype
 from shore.cli.inputs import Rows, open_rows
 from shore.cli.options import (
+    add_constraint,
+    add_numbers,
+    add_sparsity,
     add_threads,
+    add_training_rows,
     command,
-    constraint,
     number_or_auto,
     positive,
     positive_or_auto,
@@ -146,13 +149,7 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def add_parser(commands: Any) -> None:
-    """Add `fit` to the commands.
-
-    Parameters
-    ----------
-    commands : object
-        What `add_subparsers` gave.
-    """
+    """Add `fit` to the commands that `add_subparsers` gave."""
     parser = command(
         commands, "fit", "fit a model to training rows and save it to a file",
         "Fit a model to training rows, inputs with their outputs, and save it to a file.\n\n"
@@ -164,9 +161,7 @@ def add_parser(commands: Any) -> None:
         "  shore fit --x X.npz --y Y.npz --constraint simplex:1 --output model.shore",
     )  # fmt: skip
     data = parser.add_argument_group("data")
-    data.add_argument("train", nargs="?", metavar="TRAIN", help="training rows: file, folder or '-'")
-    data.add_argument("--x", metavar="X.npz", help="inputs, as scipy.sparse.save_npz writes them, instead of TRAIN")
-    data.add_argument("--y", metavar="Y.npz", help="outputs, likewise")
+    add_training_rows(data)
     data.add_argument(
         "--output", required=True, metavar="MODEL", help="file for the model; replaced when it is complete"
     )
@@ -181,9 +176,7 @@ def add_parser(commands: Any) -> None:
     data.add_argument("--block-rows", type=positive, metavar="N", help=f"rows of such a block ({_BLOCK_ROWS})")
 
     model = parser.add_argument_group("model")
-    model.add_argument(
-        "--sparsity", type=positive, default=5, metavar="S", help="outputs a prediction holds at most (5)"
-    )
+    add_sparsity(model)
     model.add_argument(
         "--components", type=positive_or_auto, default="auto", metavar="M",
         help="numbers that the outputs are compressed to, or auto: enough for S outputs (auto)",
@@ -192,17 +185,12 @@ def add_parser(commands: Any) -> None:
         "--compression", choices=[*COMPRESSIONS, "none"], default="head_tail",
         help="the matrix that compresses the outputs, or none; with head_tail frequent outputs own a row (head_tail)",
     )  # fmt: skip
-    model.add_argument(
-        "--constraint", type=constraint, default="nonneg", metavar="SET",
-        help="what values may be: real, nonneg, binary, box:LOW:HIGH, or simplex:TOTAL (nonneg)",
-    )  # fmt: skip
+    add_constraint(model)
     model.add_argument(
         "--alpha", type=number_or_auto, default=1.0, metavar="A",
         help="weight of the ridge penalty, or auto: the best on held-out rows (1)",
     )  # fmt: skip
-    model.add_argument("--intercept", action="store_true", help="fit an intercept")
-    model.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision (float32)")
-    model.add_argument("--seed", type=int, default=0, metavar="N", help="of the random compression (0)")
+    add_numbers(model, "the random compression")
 
     method = parser.add_argument_group("method")
     method.add_argument(

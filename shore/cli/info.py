@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from shore import modelfile
-from shore.cli.options import command
+from shore.cli.options import add_model_file, command
 from shore.cli.outputs import bytes_in_words, json_text
 
 __all__ = ["add_parser"]
@@ -59,20 +59,14 @@ def _info(arguments: argparse.Namespace) -> int:
 
 
 def add_parser(commands: Any) -> None:
-    """Add `info` to the commands.
-
-    Parameters
-    ----------
-    commands : object
-        What `add_subparsers` gave.
-    """
+    """Add `info` to the commands that `add_subparsers` gave."""
     parser = command(
         commands, "info", "say what a model file holds",
         "Say what a model file holds: sizes, parameters, versions, and every tensor with its bytes and checksum. "
         "Reads the header alone, unless checksums are to be compared.",
         "  shore info model.shore\n  shore info model.shore --verify --json",
     )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL", help="a file that 'shore fit' or ShoreRegressor.save wrote")
+    add_model_file(parser)
     parser.add_argument("--verify", action="store_true", help="compare the checksums; exit code 2 if one is wrong")
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     parser.set_defaults(run=_info)

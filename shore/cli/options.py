@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from shore.constraints import Box, Simplex
@@ -13,9 +14,15 @@ from shore.constraints import Box, Simplex
 __all__ = [
     "Parser",
     "add_blocks",
+    "add_constraint",
     "add_limits",
+    "add_matrices",
+    "add_model_file",
+    "add_numbers",
     "add_quiet",
+    "add_sparsity",
     "add_threads",
+    "add_training_rows",
     "command",
     "constraint",
     "number_or_auto",
@@ -135,6 +142,83 @@ def row_range(text: str) -> tuple[int, int | None]:
         if stop is None or stop > start:
             return start, stop
     raise argparse.ArgumentTypeError(f"expected a row or a range of rows as 0:5, got {text!r}")
+
+
+def add_model_file(parser: Any) -> None:
+    """Add MODEL, a file to read.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    """
+    parser.add_argument("model", metavar="MODEL", help="a file that 'shore fit' or ShoreRegressor.save wrote")
+
+
+def add_matrices(parser: Any, instead: str) -> None:
+    """Add --x and --y.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    instead : str
+        The argument that they stand in for.
+    """
+    parser.add_argument(
+        "--x", metavar="X.npz", help=f"inputs, as scipy.sparse.save_npz writes them, instead of {instead}"
+    )
+    parser.add_argument("--y", metavar="Y.npz", help="outputs, likewise")
+
+
+def add_training_rows(parser: Any) -> None:
+    """Add TRAIN, --x and --y.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    """
+    parser.add_argument("train", nargs="?", metavar="TRAIN", help="training rows: file, folder or '-'")
+    add_matrices(parser, "TRAIN")
+
+
+def add_sparsity(parser: Any) -> None:
+    """Add --sparsity of a model that is to be fitted.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    """
+    parser.add_argument(
+        "--sparsity", type=positive, default=5, metavar="S", help="outputs a prediction holds at most (5)"
+    )
+
+
+def add_constraint(parser: Any, read: Callable[[str], Any] = constraint) -> None:
+    """Add --constraint.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    read : callable, optional
+        What makes a value of the text, and refuses what `constraint` refuses.
+    """
+    parser.add_argument(
+        "--constraint", type=read, default="nonneg", metavar="SET",
+        help="what values may be: real, nonneg, binary, box:LOW:HIGH, or simplex:TOTAL (nonneg)",
+    )  # fmt: skip
+
+
+def add_numbers(parser: Any, seed: str) -> None:
+    """Add --intercept, --dtype and --seed.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    seed : str
+        What it is the seed of.
+    """
+    parser.add_argument("--intercept", action="store_true", help="fit an intercept")
+    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision (float32)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=f"of {seed} (0)")
 
 
 def add_quiet(parser: Any) -> None:

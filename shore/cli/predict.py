@@ -17,6 +17,8 @@ from shore.cli.inputs import Limits, Rows, open_rows, read_limits, read_names
 from shore.cli.options import (
     add_blocks,
     add_limits,
+    add_matrices,
+    add_model_file,
     add_quiet,
     add_threads,
     command,
@@ -216,7 +218,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _add_model(parser: Any, rows: str, **options: Any) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a file that 'shore fit' or ShoreRegressor.save wrote")
+    add_model_file(parser)
     parser.add_argument("input", metavar="INPUT", help=rows, **options)
 
 
@@ -233,13 +235,7 @@ def _add_rest(parser: Any, output: str | None) -> None:
 
 
 def add_parsers(commands: Any) -> None:
-    """Add `predict`, `evaluate` and `explain` to the commands.
-
-    Parameters
-    ----------
-    commands : object
-        What `add_subparsers` gave.
-    """
+    """Add `predict`, `evaluate` and `explain` to the commands that `add_subparsers` gave."""
     what = "file, folder (its test rows) or '-' for standard input"
     parser = command(
         commands, "predict", "predict outputs for rows with a saved model",
@@ -269,8 +265,7 @@ def add_parsers(commands: Any) -> None:
         "  shore evaluate model.shore test.txt --k 1 3 5 --propensities train.txt --json",
     )  # fmt: skip
     _add_model(parser, f"rows with outputs: {what}", nargs="?")
-    parser.add_argument("--x", metavar="X.npz", help="inputs, as scipy.sparse.save_npz writes them, instead of INPUT")
-    parser.add_argument("--y", metavar="Y.npz", help="outputs, likewise")
+    add_matrices(parser, "INPUT")
     parser.add_argument(
         "--k",
         type=positive,

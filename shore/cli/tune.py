@@ -13,7 +13,17 @@ import numpy as np
 
 from shore._validation import float_dtype
 from shore.cli.inputs import open_rows
-from shore.cli.options import add_threads, command, constraint, positive, shows_progress
+from shore.cli.options import (
+    add_constraint,
+    add_numbers,
+    add_sparsity,
+    add_threads,
+    add_training_rows,
+    command,
+    constraint,
+    positive,
+    shows_progress,
+)
 from shore.cli.outputs import bytes_in_words, check_output
 from shore.compression import COMPRESSIONS
 from shore.tuning import Trial, Tuning, tune
@@ -107,13 +117,7 @@ def _constraint_text(text: str) -> str:
 
 
 def add_parser(commands: Any) -> None:
-    """Add `tune` to the commands.
-
-    Parameters
-    ----------
-    commands : object
-        What `add_subparsers` gave.
-    """
+    """Add `tune` to the commands that `add_subparsers` gave."""
     parser = command(
         commands, "tune", "find how many components, which penalty and which compression, for a budget",
         "Try models on held-out rows, print what each is worth and what it costs, and pick the most precise one within "
@@ -124,9 +128,7 @@ def add_parser(commands: Any) -> None:
         "  shore tune data/ --components 256 512 1024 --max-microseconds 10 --output tuning/",
     )  # fmt: skip
     data = parser.add_argument_group("data")
-    data.add_argument("train", nargs="?", metavar="TRAIN", help="training rows: file, folder or '-'")
-    data.add_argument("--x", metavar="X.npz", help="inputs, as scipy.sparse.save_npz writes them, instead of TRAIN")
-    data.add_argument("--y", metavar="Y.npz", help="outputs, likewise")
+    add_training_rows(data)
     data.add_argument("--output", metavar="DIR", help="folder for trials.csv, with all that was tried, and trials.png")
     data.add_argument("--model", metavar="MODEL", help="fit the pick to all rows, and save it to this file")
     data.add_argument("--held-out", type=float, default=0.1, metavar="SHARE", help="of the rows, to judge by (0.1)")
@@ -153,16 +155,9 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
 
     model = parser.add_argument_group("the same for all")
-    model.add_argument(
-        "--sparsity", type=positive, default=5, metavar="S", help="outputs a prediction holds at most (5)"
-    )
-    model.add_argument(
-        "--constraint", type=_constraint_text, default="nonneg", metavar="SET",
-        help="what values may be: real, nonneg, binary, box:LOW:HIGH, or simplex:TOTAL (nonneg)",
-    )  # fmt: skip
-    model.add_argument("--intercept", action="store_true", help="fit an intercept")
-    model.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision (float32)")
-    model.add_argument("--seed", type=int, default=0, metavar="N", help="of Φ and of the rows held out (0)")
+    add_sparsity(model)
+    add_constraint(model, _constraint_text)
+    add_numbers(model, "Φ and of the rows held out")
     add_threads(model)
     parser.add_argument("--quiet", action="store_true", help="show no progress (none is shown in a pipe) and no table")
     parser.set_defaults(run=_tune)

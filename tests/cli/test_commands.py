@@ -13,7 +13,6 @@ from scipy import sparse
 import shore
 from shore import metrics
 from shore.datasets import load_dataset, load_xmc, save_xmc
-from shore.datasets import xmc as xmc_module
 
 K = 80
 
@@ -235,7 +234,7 @@ def test_limits(files, run, tmp_path):
 
 def test_many_small_pieces_of_text(files, run, monkeypatch):
     expected = run("predict", files.saved, files.test, "--format", "jsonl")
-    monkeypatch.setattr(xmc_module, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr("shore.datasets.xmc.text._CHUNK_BYTES", 100)
     assert run("predict", files.saved, files.test, "--format", "jsonl") == expected
 
 

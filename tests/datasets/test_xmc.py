@@ -137,7 +137,7 @@ def test_files_may_give_less_than_is_asked_for():
 @pytest.mark.parametrize("size", range(1, 45))
 def test_reads_end_anywhere(size, monkeypatch):
     expected = load(ROWS)
-    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", size)
+    monkeypatch.setattr("shore.datasets.xmc.text._CHUNK_BYTES", size)
     for ending in (b"\n", b"\r\n"):
         for found, matrix in zip(load(ROWS.replace(b"\n", ending)), expected, strict=True):
             reference.assert_same_bits(found, matrix)
@@ -153,7 +153,7 @@ def test_arrays_grow(size, monkeypatch):
     X = sparse.csr_array(rng.random((300, 300)) * (rng.random((300, 300)) < longer / 2))
     Y = sparse.csr_array((rng.random((300, 40)) < longer).astype(float))
     text = saved(X, Y)
-    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", size)
+    monkeypatch.setattr("shore.datasets.xmc.text._CHUNK_BYTES", size)
     found = load(text, dtype=np.float64)
     reference.assert_same_bits(found[0], X)
     reference.assert_same_bits(found[1], Y)
@@ -171,7 +171,7 @@ def stacked(blocks):
 @pytest.mark.parametrize("chunk", [1, 7, 300, 1 << 22])
 @pytest.mark.parametrize("rows", [None, 1, 2, 7, 40, 41, 1000])
 def test_blocks_are_the_rows_of_the_file(rows, chunk, monkeypatch):
-    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", chunk)
+    monkeypatch.setattr("shore.datasets.xmc.text._CHUNK_BYTES", chunk)
     X = random_csr(40, 9, 0.3)
     text = saved(X, X > 0.5) + b"\n \n"
     for packed in (text, gzip.compress(text)):
@@ -187,7 +187,7 @@ def test_blocks_are_the_rows_of_the_file(rows, chunk, monkeypatch):
 
 
 def test_blocks_before_a_wrong_line_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", 8)
+    monkeypatch.setattr("shore.datasets.xmc.text._CHUNK_BYTES", 8)
     path = tmp_path / "f.txt"
     path.write_bytes(ROWS.replace(b"\n4\n", b"\n9\n"))
     with XmcReader(path, rows=1) as reader:
@@ -325,7 +325,7 @@ def test_damaged_gzip():
 
 
 def test_mutated_files_load_or_are_refused(monkeypatch):
-    monkeypatch.setattr("shore.datasets.xmc._CHUNK_BYTES", 64)
+    monkeypatch.setattr("shore.datasets.xmc.text._CHUNK_BYTES", 64)
     dice = random.Random(0)
     rows = random_csr(12, 9, 0.4).astype(np.float32)
     starts = [saved(rows, rows > 0.5), saved(rows, rows * 3)]
@@ -507,7 +507,7 @@ def test_blocks_do_not_show(monkeypatch):
     X, Y = random_csr(40, 30, 0.2), random_csr(40, 9, 0.2)
     whole = saved(X, Y)
     for entries in (1, 20, 100):
-        monkeypatch.setattr("shore.datasets.xmc._BLOCK_ENTRIES", entries)
+        monkeypatch.setattr("shore.datasets.xmc.writing._BLOCK_ENTRIES", entries)
         assert saved(X, Y) == whole
         assert saved(X.toarray(), Y.toarray()) == whole
 

@@ -1,0 +1,173 @@
+"""What the fits and predictions of `ShoreRegressor` share: checks of parameters and data, Φ, and what a fit leaves."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from shore import solvers
+from shore._parameters import Parameters
+from shore._statistics import Statistics
+from shore._validation import (
+    check_alpha,
+    check_finite_rows,
+    check_outputs,
+    check_positive,
+    check_seed,
+    check_share,
+    float_dtype,
+)
+from shore.compression import COMPRESSIONS, Compression, compression_for
+from shore.constraints import Constraint
+from shore.decoders import DecodeOptions, check_decoding
+from shore.theory import components_for
+
+__all__ = ["Model", "NotFittedError"]
+
+Array = npt.NDArray[Any]
+
+
+class NotFittedError(ValueError, AttributeError):
+    """The estimator was used before `fit`."""
+
+    def __reduce__(self) -> Any:
+        return NotFittedError, self.args
+
+
+class Model(Parameters):
+    """A regressor without ways to fit or to predict, which `ShoreRegressor` has by way of `Streaming`."""
+
+    # Parameters, as the constructor of `ShoreRegressor` sets them.
+    sparsity: int
+    n_components: int | str
+    compression: str | Compression | None
+    constraint: Constraint
+    alpha: float | str
+    fit_intercept: bool
+    solver: str
+    solver_tol: float
+    decoder: str
+    step: float
+    max_iter: int
+    tol: float
+    l1: float
+    decode_sparsity: int | None
+    dtype: npt.DTypeLike
+    random_state: int
+    n_threads: int | None
+    verbose: int
+
+    # What a fit leaves, beside attributes with an underscore behind their names.
+    _fitted: bool
+    _feature_major: Array
+    _intercept: Array
+    _compression: Compression | None
+    _statistics: Statistics | None
+
+    # ------------------------------------------------------------ checks
+
+    def _check_parameters(self) -> np.dtype[Any]:
+        """Everything that can be checked before data is there; returns the dtype."""
+        check_positive(self.sparsity, "sparsity")
+        dtype = float_dtype(self.dtype)
+        self._decode_options(dtype)
+        check_seed(self.random_state, "random_state")
+        check_alpha(self.alpha)
+        if self.solver not in solvers.SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(map(repr, solvers.SOLVERS))}, got {self.solver!r}")
+        check_share(self.solver_tol, "solver_tol")
+        m: Any = self.n_components
+        if m != "auto":
+            check_positive(m, "n_components")
+        return dtype
+
+    def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
+        return check_decoding(
+            "decoder", self.decoder, self.step, self.max_iter, self.tol, self.l1, self.decode_sparsity, self.constraint,
+            dtype,
+        )  # fmt: skip
+
+    def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
+        """Rows of finite numbers, refused if they name other features than in `fit`."""
+        rows = check_finite_rows(X, dtype)
+        names = getattr(X, "columns", None)
+        known = self.__dict__.get("feature_names_in_")
+        if names is not None and known is not None and list(names) != list(known):
+            raise ValueError("X has other feature names, or in another order, than in fit")
+        return rows
+
+    def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
+        if Y is None:
+            raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
+        rows = self._check_inputs(X, dtype)
+        return rows, check_outputs(Y, rows)
+
+    def _check_widths(self, rows: Any, outputs: Any = None) -> None:
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if outputs is not None and outputs.shape[1] != self.n_outputs_:
+            raise ValueError(f"Y has {outputs.shape[1]} outputs, but the model has {self.n_outputs_}")
+
+    # ------------------------------------------------------------ Φ
+
+    def _components(self, n_outputs: int) -> int:
+        """Rows of Φ, m."""
+        return components_for(self.sparsity, n_outputs) if self.n_components == "auto" else int(self.n_components)
+
+    def _make_compression(self, Y: sparse.csr_array, shift: Array | None, dtype: np.dtype[Any]) -> Compression | None:
+        n_outputs = Y.shape[1]
+        if self.compression is None:
+            return None
+        if isinstance(self.compression, Compression):
+            if self.compression.n_outputs != n_outputs:
+                raise ValueError(
+                    f"compression is for {self.compression.n_outputs} outputs, but Y has {n_outputs} columns"
+                )
+            return self.compression
+        if not isinstance(self.compression, str) or self.compression not in COMPRESSIONS:
+            names = ", ".join(map(repr, COMPRESSIONS))
+            raise ValueError(f"compression must be {names}, a compression or None, got {self.compression!r}")
+        return compression_for(
+            Y, self.compression, self._components(n_outputs), seed=self.random_state, dtype=dtype, shift=shift
+        )
+
+    # ------------------------------------------------------------ what a fit leaves
+
+    def _keep(
+        self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
+        solver: str, n_iter: int,
+    ) -> None:  # fmt: skip
+        """All of a fit at once, when nothing can fail any more."""
+        self._forget()
+        self._fitted = True
+        self._feature_major = W
+        self._intercept = intercept
+        self._statistics = None
+        self._compression = compression
+        self.n_features_in_, self.n_outputs_ = int(W.shape[0]), int(n_outputs)
+        self.alpha_, self.solver_, self.n_iter_ = alpha, solver, n_iter
+        names = getattr(X, "columns", None)
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+
+    def _forget(self) -> None:
+        for name in [name for name in self.__dict__ if name.endswith("_") or name == "_fitted"]:
+            del self.__dict__[name]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` or `partial_fit` was called."""
+        return "_fitted" in self.__dict__
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            kind: Any = NotFittedError
+            if "sklearn.exceptions" in sys.modules:  # whoever uses scikit-learn catches its error of this name
+                kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
+            raise kind("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
