@@ -450,7 +450,8 @@ class ShoreRegressor(Streaming):
 
 def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
     B = solvers.times(rows, W, n_threads)
-    B += intercept
+    if intercept.any():  # a pass over B that most models need not make
+        B += intercept
     return B
 
 

@@ -58,6 +58,12 @@ typedef struct {
 
 static inline int64_t shore_signed_size(const shore_compression *phi) { return phi->nnz * 2 * phi->pad; }
 
+/* From the 16-bit residuals of one row to those of the next: an odd number of cache lines, so that the same residuals
+ * of all rows do not compete for the same few places in the cache. */
+static inline int64_t shore_scratch_stride(const shore_compression *phi) {
+    return ((phi->n_components - phi->n_head + 31) / 32 | 1) * 32;
+}
+
 static inline int shore_count_bits(uint64_t bits) { /* a pattern that compilers know the instruction for */
     bits -= bits >> 1 & 0x5555555555555555u;
     bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);

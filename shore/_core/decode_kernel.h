@@ -48,7 +48,8 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
     size_t used = 0;
     *rows = NAME(piece)(workspace, &used, n_rows * sizeof(NAME(row_state)));
     *block = NAME(piece)(workspace, &used, NAME(block_bytes)(o));
-    *scratch = NAME(piece)(workspace, &used, m * sizeof(int16_t));
+    const size_t in_scratch = phi->kind == SHORE_SIGNS ? SIGN_LANES * (size_t)shore_scratch_stride(phi) : m;
+    *scratch = NAME(piece)(workspace, &used, o->max_rows <= NAME(few_rows)(phi) ? 0 : in_scratch * sizeof(int16_t));
     for (size_t i = 0; i < n_rows; i++) {
         NAME(row_state) row = {0};
         row.r = NAME(piece)(workspace, &used, m * sizeof(REAL));

@@ -24,7 +24,7 @@ typedef struct {
     NAME(row_state) **rows;
     int64_t n_rows;
     void *block;         /* residuals, lane by lane */
-    int16_t *scratch;    /* (m,) */
+    int16_t *scratch;    /* residuals in 16 bits, row by row, each shore_scratch_stride from the next */
     const int64_t *list; /* outputs to pass over, or NULL for all */
     int64_t n_outputs;   /* how many that are */
     double unit[MAX_LANES]; /* of a lane's integers, in a coarse pass */
@@ -45,20 +45,23 @@ SHORE_INLINE REAL NAME(limit_real)(double limit) {
 
 /* ---------------------------------------------------------------- sparse signs */
 
-#define HEADS 64
-
 /* Outputs with a row of their own offer its residual, which lie side by side. */
 static void NAME(offer_heads)(const shore_decode_options *o, NAME(row_state) *s, int absolute, int coarse) {
     const shore_compression *phi = o->phi;
     REAL limit = NAME(limit_real)(s->limit);
-    for (int64_t start = 0; start < phi->n_head; start += HEADS) {
-        const int64_t size = start + HEADS < phi->n_head ? HEADS : phi->n_head - start;
+    for (int64_t start = 0; start < phi->n_head; start += V_LANES) {
         const REAL *r = s->r + start;
-        int any = 0;
-        for (int64_t i = 0; i < size; i++) any |= (absolute ? V_SIZE(r[i]) : r[i]) > limit;
-        if (!any) continue;
-        for (int64_t i = 0; i < size; i++) {
-            if (!((absolute ? V_SIZE(r[i]) : r[i]) > limit)) continue;
+        const int64_t size = start + V_LANES < phi->n_head ? V_LANES : phi->n_head - start;
+        unsigned bits = 0;
+        if (size == V_LANES) {
+            const V here = V_LOAD(r);
+            bits = V_GT_BITS(absolute ? V_ABS(here) : here, V_SET1(limit));
+        } else {
+            for (int64_t i = 0; i < size; i++) bits |= (unsigned)((absolute ? V_SIZE(r[i]) : r[i]) > limit) << i;
+        }
+        for (; SHORE_UNLIKELY(bits); bits &= bits - 1) {
+            const int i = shore_lowest_bit(bits);
+            if (!((absolute ? V_SIZE(r[i]) : r[i]) > limit)) continue; /* the limit has risen since */
             if (coarse)
                 NAME(offer_coarse)(o, s, phi->head_outputs[start + i], r[i]);
             else
@@ -67,8 +70,6 @@ static void NAME(offer_heads)(const shore_decode_options *o, NAME(row_state) *s,
         }
     }
 }
-
-#undef HEADS
 
 SHORE_INLINE void NAME(signs_block)(NAME(pass) *p, int16_t *limits, const int64_t nnz, const int wide,
                                     const int absolute) {
@@ -126,27 +127,25 @@ static void NAME(signs_block_any)(NAME(pass) *p, int16_t *limits, int absolute) 
         NAME(signs_block)(p, limits, phi->nnz, 0, absolute);
 }
 
-/* The residual of a row's tail in 16 bits, so coarse that nnz of them cannot overflow, into its lane; and its head
- * offers. Returns the limit. */
-static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane, int absolute) {
+/* The residual of a row's tail in 16 bits, so coarse that nnz of them cannot overflow, into its part of the scratch;
+ * and its head offers. Returns the limit. */
+static int16_t NAME(round_signs)(NAME(pass) *p, int64_t lane, int absolute) {
     const shore_compression *phi = p->options->phi;
     NAME(row_state) *s = p->rows[lane];
-    int16_t *q = p->scratch;
+    int16_t *restrict q = p->scratch + lane * shore_scratch_stride(phi);
+    const REAL *restrict r = s->r + phi->n_head;
+    const int64_t n = phi->n_components - phi->n_head;
     const double most = (double)(32767 / phi->nnz), least = 1e-9 * s->norm_r; /* next to the head the tail may be 0 */
-    const double size = NAME(largest)(s->r + phi->n_head, phi->n_components - phi->n_head);
+    const double size = NAME(largest)(r, n);
     const double largest = size > least ? size : least, unit = largest / most;
     const REAL inverse = (REAL)(most / largest);
     if (!(most >= 1 && largest > 0 && inverse <= REAL_MAX)) { /* no bits left, r = 0, or too small to scale */
         s->failed = 1;
         return 32767;
     }
-    for (int64_t i = phi->n_head; i < phi->n_components; i++) {
-        const REAL scaled = s->r[i] * inverse;
+    for (int64_t i = 0; i < n; i++) {
+        const REAL scaled = r[i] * inverse;
         q[i] = (int16_t)(int32_t)(scaled + (scaled < 0 ? (REAL)-0.5 : (REAL)0.5));
-    }
-    for (int64_t k = 0; k < phi->nnz; k++) {
-        int16_t *out = (int16_t *)p->block + (k << phi->shift) * SIGN_LANES + lane;
-        for (int64_t i = phi->starts[k]; i < phi->starts[k + 1]; i++, out += SIGN_LANES) *out = q[i];
     }
     p->unit[lane] = unit * phi->scale;
     /* half a unit and some rounding for each of nnz terms, and the rounding of the exact number itself */
@@ -156,15 +155,51 @@ static int16_t NAME(pack_signs)(NAME(pass) *p, int64_t lane, int absolute) {
     return s->failed ? 32767 : NAME(limit_16)(s->limit / p->unit[lane]);
 }
 
+/* A segment of the scratch of all rows, `size` numbers each, into the lanes of the block, and its negatives. */
+static void NAME(interleave)(const int16_t *q, int64_t stride, int64_t size, int16_t *plus, int16_t *minus) {
+    int64_t start = 0;
+#ifdef SHORE_X86_LEVELS
+    for (; start + 8 <= size; start += 8)
+        for (int lane = 0; lane < SIGN_LANES; lane += 8) {
+            __m128i a[8], b[8]; /* eight rows of eight: pairs, then fours, then eights of rows side by side */
+            for (int i = 0; i < 8; i++) a[i] = _mm_loadu_si128((const __m128i *)(q + (lane + i) * stride + start));
+            for (int i = 0; i < 4; i++) {
+                b[i] = _mm_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+                b[4 + i] = _mm_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+            }
+            for (int h = 0; h < 2; h++)
+                for (int i = 0; i < 2; i++) {
+                    a[4 * h + i] = _mm_unpacklo_epi32(b[4 * h + 2 * i], b[4 * h + 2 * i + 1]);
+                    a[4 * h + 2 + i] = _mm_unpackhi_epi32(b[4 * h + 2 * i], b[4 * h + 2 * i + 1]);
+                }
+            for (int i = 0; i < 4; i++) {
+                b[2 * i] = _mm_unpacklo_epi64(a[2 * i], a[2 * i + 1]);
+                b[2 * i + 1] = _mm_unpackhi_epi64(a[2 * i], a[2 * i + 1]);
+            }
+            for (int i = 0; i < 8; i++) {
+                const int64_t at = (start + i) * SIGN_LANES + lane;
+                _mm_storeu_si128((__m128i *)(plus + at), b[i]);
+                _mm_storeu_si128((__m128i *)(minus + at), _mm_sub_epi16(_mm_setzero_si128(), b[i]));
+            }
+        }
+#endif
+    for (; start < size; start++)
+        for (int64_t lane = 0; lane < SIGN_LANES; lane++) {
+            const int16_t here = q[lane * stride + start];
+            plus[start * SIGN_LANES + lane] = here;
+            minus[start * SIGN_LANES + lane] = (int16_t)-here;
+        }
+}
+
 static void NAME(signs_pass)(NAME(pass) *p, int absolute) {
     const shore_compression *phi = p->options->phi;
     int16_t limits[SIGN_LANES];
     for (int64_t lane = 0; lane < SIGN_LANES; lane++)
-        limits[lane] = lane < p->n_rows ? NAME(pack_signs)(p, lane, absolute) : 32767;
-    for (int64_t k = 0; k < phi->nnz; k++) { /* the negatives */
+        limits[lane] = lane < p->n_rows ? NAME(round_signs)(p, lane, absolute) : 32767;
+    for (int64_t k = 0; k < phi->nnz; k++) {
         int16_t *plus = (int16_t *)p->block + (k << phi->shift) * SIGN_LANES;
-        const int64_t size = (phi->starts[k + 1] - phi->starts[k]) * SIGN_LANES;
-        for (int64_t i = 0; i < size; i++) plus[phi->pad * SIGN_LANES + i] = (int16_t)-plus[i];
+        NAME(interleave)(p->scratch + phi->starts[k] - phi->n_head, shore_scratch_stride(phi),
+                         phi->starts[k + 1] - phi->starts[k], plus, plus + phi->pad * SIGN_LANES);
     }
     if (phi->nnz == 16 && !phi->wide)
         NAME(signs_block_16)(p, limits, absolute);

@@ -185,19 +185,6 @@ static void NAME(offer_coarse)(const shore_decode_options *o, NAME(row_state) *s
     NAME(set_limit)(s);
 }
 
-static double NAME(largest)(const REAL *x, int64_t n) {
-    REAL largest[16] = {0};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int l = 0; l < 16; l++) {
-            const REAL size = x[i + l] < 0 ? -x[i + l] : x[i + l];
-            largest[l] = size > largest[l] ? size : largest[l];
-        }
-    for (; i < n; i++) largest[0] = V_SIZE(x[i]) > largest[0] ? V_SIZE(x[i]) : largest[0];
-    for (int l = 1; l < 16; l++) largest[0] = largest[l] > largest[0] ? largest[l] : largest[0];
-    return (double)largest[0];
-}
-
 /* For a random Φ the numbers φ_jᵀr of outputs outside the support are about N(0, ‖r‖²/m), r and m without the rows that
  * outputs own. The floor lets about SHORE_NOISE_NOTES of them through, and no more for what a coarse pass is off by as a rule; whether this pass will be
  * coarse does not matter, so that rows need the same passes in any company. */

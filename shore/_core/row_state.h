@@ -50,13 +50,33 @@ typedef struct {
 
 /* ---------------------------------------------------------------- φ_jᵀr */
 
-SHORE_INLINE REAL NAME(signs_dot)(const shore_compression *phi, int64_t j, const NAME(row_state) *s) {
-    int owns;
-    const int64_t t = shore_number(phi, j, &owns);
-    if (owns) return s->r[t];
-    REAL sum = s->r_signed[shore_place(phi, t, 0)];
-    for (int64_t k = 1; k < phi->nnz; k++) sum += s->r_signed[shore_place(phi, t, k)];
-    return sum * (REAL)phi->scale;
+/* Four columns at once: four chains of additions hide each other's latency. */
+SHORE_INLINE void NAME(signs_dots)(const shore_compression *phi, const int64_t *j, int64_t n,
+                                   const NAME(row_state) *s, REAL *out, const int wide) {
+    const uint16_t *narrow_tables = phi->tables;
+    const uint32_t *wide_tables = phi->tables;
+    const REAL *r = s->r_signed;
+    int64_t first[4], at[4], n_tail = 0;
+    for (int64_t o = 0; o < n; o++) {
+        int owns;
+        const int64_t t = shore_number(phi, j[o], &owns);
+        if (owns) {
+            out[o] = s->r[t];
+        } else {
+            first[n_tail] = t / SHORE_TILE * phi->nnz * SHORE_TILE + t % SHORE_TILE;
+            at[n_tail++] = o;
+        }
+        if (n_tail < 4 && (o < n - 1 || !n_tail)) continue;
+        for (int64_t c = n_tail; c < 4; c++) first[c] = first[0], at[c] = at[0];
+        REAL sum[4] = {0};
+        for (int64_t k = 0; k < phi->nnz; k++)
+            for (int c = 0; c < 4; c++) {
+                const REAL here = r[wide ? wide_tables[first[c] + k * SHORE_TILE] : narrow_tables[first[c] + k * SHORE_TILE]];
+                sum[c] = k ? sum[c] + here : here;
+            }
+        for (int c = 0; c < 4; c++) out[at[c]] = sum[c] * (REAL)phi->scale;
+        n_tail = 0;
+    }
 }
 
 /* Eight columns at once: eight chains of additions hide each other's latency. */
@@ -79,7 +99,10 @@ static void NAME(dots)(const shore_compression *phi, const int64_t *j, int64_t n
         NAME(dense_dots)(phi, j, n, s->r, out);
         return;
     }
-    for (int64_t o = 0; o < n; o++) out[o] = NAME(signs_dot)(phi, j[o], s);
+    if (phi->wide)
+        NAME(signs_dots)(phi, j, n, s, out, 1);
+    else
+        NAME(signs_dots)(phi, j, n, s, out, 0);
 }
 
 /* ---------------------------------------------------------------- norms, in double, in one fixed order */
@@ -92,32 +115,59 @@ static double NAME(scaled_norm)(const REAL *x, int64_t n) {
     return largest * sqrt(sum);
 }
 
+/* Four sums of eight lanes each: one alone would wait for its last addition. */
+SHORE_INLINE double NAME(total)(double sum[4][8]) {
+    for (int l = 0; l < 8; l++) sum[0][l] = (sum[0][l] + sum[1][l]) + (sum[2][l] + sum[3][l]);
+    return ((sum[0][0] + sum[0][1]) + (sum[0][2] + sum[0][3])) + ((sum[0][4] + sum[0][5]) + (sum[0][6] + sum[0][7]));
+}
+
 static double NAME(norm)(const REAL *x, int64_t n) {
-    double sum[8] = {0};
+    double sum[4][8] = {{0}};
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) sum[l] += (double)x[i + l] * (double)x[i + l];
-    for (int l = 0; i < n; i++, l++) sum[l] += (double)x[i] * (double)x[i];
-    const double total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+    for (; i + 32 <= n; i += 32)
+        for (int l = 0; l < 8; l++) {
+            sum[0][l] += (double)x[i + l] * (double)x[i + l];
+            sum[1][l] += (double)x[i + 8 + l] * (double)x[i + 8 + l];
+            sum[2][l] += (double)x[i + 16 + l] * (double)x[i + 16 + l];
+            sum[3][l] += (double)x[i + 24 + l] * (double)x[i + 24 + l];
+        }
+    for (int l = 0; i < n; i++, l++) sum[l / 8][l % 8] += (double)x[i] * (double)x[i];
+    const double total = NAME(total)(sum);
     if (SHORE_UNLIKELY(total < 1e-280 || total > 1e280)) return NAME(scaled_norm)(x, n);
     return sqrt(total);
 }
 
+SHORE_INLINE double NAME(square)(REAL x, REAL y) {
+    const double d = (double)x - (double)y;
+    return d * d;
+}
+
 /* At least ‖x - y‖: where squares vanish, a bound. */
 static double NAME(distance)(const REAL *x, const REAL *y, int64_t n) {
-    double sum[8] = {0};
+    double sum[4][8] = {{0}};
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
+    for (; i + 32 <= n; i += 32)
         for (int l = 0; l < 8; l++) {
-            const double d = (double)x[i + l] - (double)y[i + l];
-            sum[l] += d * d;
+            sum[0][l] += NAME(square)(x[i + l], y[i + l]);
+            sum[1][l] += NAME(square)(x[i + 8 + l], y[i + 8 + l]);
+            sum[2][l] += NAME(square)(x[i + 16 + l], y[i + 16 + l]);
+            sum[3][l] += NAME(square)(x[i + 24 + l], y[i + 24 + l]);
         }
-    for (int l = 0; i < n; i++, l++) {
-        const double d = (double)x[i] - (double)y[i];
-        sum[l] += d * d;
-    }
-    const double total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+    for (int l = 0; i < n; i++, l++) sum[l / 8][l % 8] += NAME(square)(x[i], y[i]);
+    const double total = NAME(total)(sum);
     return sqrt(total) + (total < 1e-280 ? 1e-140 * sqrt((double)n) : 0);
+}
+
+/* The largest size of an entry. */
+static double NAME(largest)(const REAL *x, int64_t n) {
+    V most = V_SET1(0);
+    int64_t i = 0;
+    for (; i + V_LANES <= n; i += V_LANES) most = V_MAX(V_ABS(V_LOAD(x + i)), most);
+    REAL lanes[V_LANES], largest = 0;
+    V_STORE(lanes, most);
+    for (int l = 0; l < V_LANES; l++) largest = lanes[l] > largest ? lanes[l] : largest;
+    for (; i < n; i++) largest = V_SIZE(x[i]) > largest ? V_SIZE(x[i]) : largest;
+    return (double)largest;
 }
 
 /* ---------------------------------------------------------------- the residual */
@@ -127,8 +177,8 @@ static void NAME(load_b)(const shore_compression *phi, NAME(row_state) *s) {
     memcpy(s->r, s->b, sizeof(REAL) * (size_t)phi->n_components);
     if (phi->kind == SHORE_DENSE) return;
     for (int64_t k = 0; k < phi->nnz; k++) {
-        const REAL *b = s->b + phi->starts[k];
-        REAL *plus = s->r_signed + (k << phi->shift), *minus = plus + phi->pad;
+        const REAL *restrict b = s->b + phi->starts[k];
+        REAL *restrict plus = s->r_signed + (k << phi->shift), *restrict minus = plus + phi->pad;
         const int64_t size = phi->starts[k + 1] - phi->starts[k];
         for (int64_t i = 0; i < size; i++) {
             plus[i] = b[i];

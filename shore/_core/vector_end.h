@@ -5,6 +5,7 @@
 #undef V_STORE
 #undef V_SET1
 #undef V_ADD
+#undef V_MAX
 #undef V_FMA
 #undef V_ABS
 #undef V_GT_BITS
