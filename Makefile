@@ -6,7 +6,7 @@ SOURCES := $(shell find shore -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o 
            pyproject.toml setup.py README.md MANIFEST.in
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint bench bars clean
+.PHONY: demo test lint bench bars peers clean
 
 # The main job on a synthetic problem of the paper's kind.
 demo: $(VENV)/installed
@@ -30,8 +30,20 @@ bench: $(VENV)/with-bench
 bars: $(VENV)/with-bench
 	$(BIN)/python asv_bench/bars.py
 
+# shore beside other packages, in an environment of its own: about half an hour. Tables and figures go to docs/ and README.md.
+peers: .venv-peers/installed
+	cd asv_bench && ../.venv-peers/bin/python -m peers
+
+.venv-peers/installed: $(VENV)/installed asv_bench/peers/constraints.txt
+	$(PYTHON) -m venv .venv-peers
+	@echo "Installing the packages to compare with ..."
+	.venv-peers/bin/python -m pip --disable-pip-version-check install --quiet --force-reinstall --no-deps dist/*.whl
+	.venv-peers/bin/python -m pip --disable-pip-version-check install --quiet \
+	  -c asv_bench/peers/constraints.txt "$$(ls dist/*.whl)[peers]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-peers build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	rm -f shore/_core/*.c shore/_core/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
