@@ -6,7 +6,7 @@ SOURCES := $(shell find shore -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o 
            pyproject.toml setup.py README.md MANIFEST.in
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint bench bars peers clean
+.PHONY: demo test lint bench bench-check bars peers clean
 
 # The main job on a synthetic problem of the paper's kind.
 demo: $(VENV)/installed
@@ -22,9 +22,18 @@ lint: $(VENV)/with-lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint shore
 	$(BIN)/mypy
 
-# The asv suites on this machine, in the environment as it is.
+# The asv suites of the last commit, kept in asv_bench/results under the name MACHINE; then the pages of all that are kept.
+MACHINE ?= $(shell uname -n)
 bench: $(VENV)/with-bench
-	cd asv_bench && ../$(BIN)/asv machine --yes && ../$(BIN)/asv run --python=same --show-stderr --durations all
+	cd asv_bench && ../$(BIN)/asv machine --machine "$(MACHINE)" --yes
+	cd asv_bench && ../$(BIN)/asv run --machine "$(MACHINE)" --show-stderr --durations 10 HEAD^!
+	cd asv_bench && ../$(BIN)/asv publish --html-dir html
+
+# That the asv suites are sound, and that one of them runs: each once, on the installed wheel, keeping nothing.
+bench-check: $(VENV)/with-bench
+	cd asv_bench && ../$(BIN)/asv machine --yes > /dev/null
+	cd asv_bench && ../$(BIN)/asv check --python=same
+	cd asv_bench && ../$(BIN)/asv run --python=same --quick --dry-run --show-stderr --bench '^projection\.'
 
 # The speed that is promised, as ratios measured in one process.
 bars: $(VENV)/with-bench

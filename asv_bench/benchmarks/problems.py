@@ -75,3 +75,26 @@ def tagged_text(n, n_features, n_outputs, tail, *, tags=5, words=6, noise=8, see
     X = sparse.csr_array((np.ones(len(at), np.float32), (at, columns)), shape=(n, n_features))
     X.sum_duplicates()
     return unit_rows(X), outputs
+
+
+def large_tagged_text(n, n_features, n_outputs, *, tags=5, words=6, noise=8, seed=0):
+    """The same kind of rows in time and memory that do not depend on n·K: tags and noise as frequent as 1/rank.
+
+    A row may draw a tag twice and has one fewer then. Which outputs are frequent, and which words are a tag's own, is
+    the same for every seed.
+    """
+    rng = np.random.default_rng(seed)
+    rank = np.minimum((n_outputs ** rng.random((n, tags))).astype(np.int64), n_outputs - 1)
+    order = np.random.default_rng(1).permutation(n_outputs)
+    rows = np.repeat(np.arange(n), tags)
+    Y = sparse.csr_array((np.ones(n * tags, np.float32), (rows, order[rank].ravel())), shape=(n, n_outputs))
+    Y.sum_duplicates()
+    Y.data[:] = 1
+    own = (rank[:, :, None] * words + np.arange(words)) * 2_654_435_761 % 4_294_967_291 % n_features
+    said = rng.random(own.shape) < 0.5
+    other = np.minimum((n_features ** rng.random((n, noise))).astype(np.int64), n_features - 1)
+    at = np.concatenate([np.broadcast_to(np.arange(n)[:, None, None], own.shape)[said], np.repeat(np.arange(n), noise)])
+    columns = np.concatenate([own[said], other.ravel()])
+    X = sparse.csr_array((np.ones(len(at), np.float32), (at, columns)), shape=(n, n_features))
+    X.sum_duplicates()
+    return unit_rows(X), Y

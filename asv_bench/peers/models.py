@@ -163,7 +163,7 @@ class Sklearn:
 
     def ready(self, folder):
         np.save(folder / "coef.npy", self.model.coef_)
-        self.coef = np.load(folder / "coef.npy").T.astype(np.float32)
+        self.coef = np.ascontiguousarray(np.load(folder / "coef.npy").T, dtype=np.float32)
 
     def top(self, X):
         scores = X @ self.coef

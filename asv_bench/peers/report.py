@@ -16,7 +16,7 @@ SHORE = ("shore, Gaussian Φ", "shore, sparse signs")
 STAGE_PROMISES = {
     ("PyTorch loop, Gaussian Φ", "shore, Gaussian Φ"): 20,
     ("PyTorch loop, sparse signs", "shore, sparse signs"): 200,
-    ("OMP of scikit-learn", "shore, Gaussian Φ"): 1000,
+    ("OMP of scikit-learn, sparse signs", "shore, sparse signs"): 1000,
 }
 REFERENCE = "shore, m = 1000, alpha = 2"
 

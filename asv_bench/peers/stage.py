@@ -97,6 +97,9 @@ def methods(n_outputs, m, s, threads, *, dense=True, slow=True, few=1.0):
         n, Phi = max(8, int(128 * few)), phi.toarray()
         b, matrix = torch.from_numpy(B[:n].copy()), torch.from_numpy(Phi)
         calls[f"PyTorch loop, {named}"] = n, partial(torch_pgd, b, matrix, s)
+        if slow:
+            fortran = np.asfortranarray(Phi)
+            calls[f"OMP of scikit-learn, {named}"] = 8, partial(omp, B[:8], fortran, s)
         if kind == "sparse_sign":
             continue
         rows = max(64, int(1024 * few))
@@ -106,8 +109,6 @@ def methods(n_outputs, m, s, threads, *, dense=True, slow=True, few=1.0):
         calls["correlation in NumPy"] = 256, partial(correlation, B[:256], Phi, s)
         step = 1 / torch.linalg.matrix_norm(matrix, 2) ** 2
         calls["FISTA in PyTorch"] = 32, partial(torch_fista, b[:32], matrix, s, step)
-        fortran = np.asfortranarray(Phi)
-        calls["OMP of scikit-learn"] = 8, partial(omp, B[:8], fortran, s)
         calls["Elastic Net of scikit-learn"] = 2, partial(elastic_net, B[:2], fortran, s)
     return Y, calls
 

@@ -125,11 +125,14 @@ static void NAME(judge_notes)(NAME(row_state) *s, int certified) {
 
 /* Whether support and noted outputs decide this iteration. An output that was not noted has, computed at r_noted,
  * g ≤ beta, so by Cauchy-Schwarz its computed g is now at most
- *     beta + ‖φ_j‖ ‖r - r_noted‖ + error(r) + error(r_noted). */
+ *     beta + ‖φ_j‖ ‖r - r_noted‖ + error(r) + error(r_noted).
+ * Rows that outputs own do not count in ‖r - r_noted‖: the columns of the others are 0 there; and an output that owns
+ * one but was not noted has not been in the support since, so that its own residual, its g, is what it was. */
 static int NAME(screen)(const shore_decode_options *o, NAME(row_state) *s) {
     const shore_compression *phi = o->phi;
     if (!s->certifying) return 0;
-    const double moved = NAME(distance)(s->r, s->r_noted, phi->n_components);
+    const int64_t head = phi->n_head;
+    const double moved = NAME(distance)(s->r + head, s->r_noted + head, phi->n_components - head);
     const double error = NAME(rounding)(phi, s->norm_r) + NAME(rounding)(phi, s->norm_r_noted);
     const double exact = (s->beta + phi->max_norm * moved + error) * s->step, bound = exact + fabs(exact) * 1e-9;
     NAME(offer_known)(o, s, 1);

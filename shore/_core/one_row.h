@@ -1,18 +1,17 @@
 /* Template part of full_pass.h: exact passes over one row. */
 
 #if REAL_BITS == 32 && defined(SHORE_X86_LEVELS) && SHORE_LEVEL == SHORE_AVX512
-#define ONE_ROW_IS_CHEAP(phi) (phi->kind == SHORE_SIGNS && !phi->wide && phi->pad <= 64)
+#define ONE_ROW_IS_CHEAP(phi) (phi->kind == SHORE_SIGNS && !phi->wide && phi->pad <= 128)
 
-/* Sixteen outputs across the lanes. A segment of up to 64 residuals stays in registers and is looked up there:
- * bits 0-4 of a place select in a pair of registers, bit 5 between the pairs (if pad is 64), the pad bit is the
- * sign. */
+/* Sixteen outputs across the lanes. A segment of up to 128 residuals is looked up in registers: bits 0-4 of a place
+ * select in a pair of them, bits 5 and 6 between the pairs (if pad is 64 or 128), the pad bit is the sign. */
 SHORE_INLINE void NAME(signs_row_in_lanes)(const shore_decode_options *o, NAME(row_state) *s, const int pairs,
                                            const int absolute) {
     const shore_compression *phi = o->phi;
     const uint16_t *tables = phi->tables;
     const int64_t nnz = phi->nnz, pad = 32 * pairs;
     const REAL scale = (REAL)phi->scale;
-    const unsigned sign_shift = pairs == 1 ? 26 : 25;
+    const unsigned sign_shift = pairs == 1 ? 26 : pairs == 2 ? 25 : 24;
     const __m512i sign_bit = _mm512_set1_epi32((int)0x80000000u);
     for (int64_t first = 0; first < phi->n_tail; first += SHORE_TILE) {
         __m512 sum = _mm512_setzero_ps();
@@ -21,10 +20,11 @@ SHORE_INLINE void NAME(signs_row_in_lanes)(const shore_decode_options *o, NAME(r
             const __m512i place =
                 _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(tables + first * nnz + k * SHORE_TILE)));
             __m512 r = _mm512_permutex2var_ps(_mm512_loadu_ps(segment), place, _mm512_loadu_ps(segment + 16));
-            if (pairs == 2) {
-                const __m512 upper =
-                    _mm512_permutex2var_ps(_mm512_loadu_ps(segment + 32), place, _mm512_loadu_ps(segment + 48));
-                r = _mm512_mask_mov_ps(r, _mm512_test_epi32_mask(place, _mm512_set1_epi32(32)), upper);
+            for (int pair = 1; pair < pairs; pair++) {
+                const float *at = segment + 32 * pair;
+                const __mmask16 here = _mm512_cmpeq_epi32_mask(
+                    _mm512_and_si512(place, _mm512_set1_epi32(32 * (pairs - 1))), _mm512_set1_epi32(32 * pair));
+                r = _mm512_mask_mov_ps(r, here, _mm512_permutex2var_ps(_mm512_loadu_ps(at), place, _mm512_loadu_ps(at + 16)));
             }
             /* r ^ (place << shift & sign bit) */
             r = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
@@ -49,8 +49,10 @@ static int NAME(signs_row)(const shore_decode_options *o, NAME(row_state) *s, in
     NAME(offer_heads)(o, s, absolute, 0);
     if (o->phi->pad == 32)
         NAME(signs_row_in_lanes)(o, s, 1, absolute);
-    else
+    else if (o->phi->pad == 64)
         NAME(signs_row_in_lanes)(o, s, 2, absolute);
+    else
+        NAME(signs_row_in_lanes)(o, s, 4, absolute);
     return 1;
 }
 #else
