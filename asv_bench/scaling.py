@@ -147,13 +147,13 @@ def fitted(rows, stage):
 
 def sizes_table(rows):
     yield from table_head("K", "n", "d", "m", "make Φ, s", "ΦYᵀ, s", "W, s", "fit, MB", "Wx, µs a row", "y, µs a row",
-                          "predict, MB", "full passes", "P@5")  # fmt: skip
+                          "full passes", "P@5")  # fmt: skip
     for row in sorted(rows, key=lambda row: [row[name] for name in BASE]):
         per_row = [f"{1e6 * row[key] / TEST_ROWS:.3g}" for key in ("product_s", "decode_s")]
         yield table_row(
             *(f"{row[name]:,.0f}" for name in BASE), *(f"{row[key]:.2g}" for key in ("make_s", "compress_s")),
-            f"{row['solve_s']:.3g}", f"{row['fit_mb']:,.0f}", *per_row, f"{row['predict_mb']:,.0f}",
-            f"{row['passes']:.2f}", f"{100 * row['precision']:.1f} %",
+            f"{row['solve_s']:.3g}", f"{row['fit_mb']:,.0f}", *per_row, f"{row['passes']:.2f}",
+            f"{100 * row['precision']:.1f} %",
         )  # fmt: skip
 
 

@@ -28,9 +28,14 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def spread(values, digits=3):
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    return f"{middle:.{digits}g} ({low:.{digits}g} to {high:.{digits}g})"
+def number(value):
+    """Three digits, without an exponent."""
+    return f"{float(f'{value:.3g}'):,.15g}"
+
+
+def spread(values):
+    low, middle, high = map(number, np.quantile(values, [0.25, 0.5, 0.75]))
+    return f"{middle} ({low} to {high})"
 
 
 def by_method(rows):
@@ -63,7 +68,7 @@ def machine(threads):
 def stage_table(rows):
     times = by_method(rows)
     found = {row["method"]: row["found"] for row in rows}
-    yield from table_head("method", "µs a row", "true outputs found", *(f"of {name}'s time" for name in SHORE))
+    yield from table_head("method", "µs a row", "true outputs found", *(f"times {name}" for name in SHORE))
     for name in sorted(times, key=lambda name: np.median(times[name])):
         ratios = ["" if name == base else spread(times[name] / times[base]) for base in SHORE]
         yield table_row(name, spread(times[name]), found[name] and f"{100 * float(found[name]):.1f} %", *ratios)
@@ -92,8 +97,8 @@ def models_table(rows, which=None):
         if which is not None and name not in which:
             continue
         precision = " / ".join(f"{100 * np.median(own[k]):.2f}" for k in ("p1", "p3", "p5"))
-        middles = [f"{np.median(own[key]):.3g}" for key in ("train_s", "batch_us", "row_us")]
-        sizes = [f"{np.median(own[key]):.0f}" for key in ("peak_mb", "size_mb")]
+        middles = [number(np.median(own[key])) for key in ("train_s", "batch_us", "row_us")]
+        sizes = [f"{np.median(own[key]):,.0f}" for key in ("peak_mb", "size_mb")]
         yield table_row(name, precision, *middles, *sizes)
 
 
@@ -156,14 +161,14 @@ def draw_models(rows, path):
 
     figure = Figure(figsize=(7.6, 4.6), dpi=130, layout="constrained")
     axes = figure.subplots()
-    lines, offsets = {}, {"napkinXC PLT": (-8, -14, "right"), "PECOS XLinear, as trained": (0, 10, "center")}
+    lines, offsets = {}, {"shore, m = 2000, alpha = 2": (0, 9, "center"), "PECOS XLinear, as trained": (0, 9, "center")}
     for name, own in by_model(rows).items():
         if "float16" in name or "alpha = 1" in name:
             continue
         x, y = np.median(own["batch_us"]), 100 * np.median(own["p5"])
         marker = "o" if name.startswith("shore, m") else "D" if name.startswith("shore") else "s"
         axes.plot([x], [y], marker, color=colour(name), markersize=8)
-        label = name.replace("shore, ", "").replace(", alpha = 2", "").replace(" for prediction", "")
+        label = name.replace(", alpha = 2", "").replace(" for prediction", "")
         dx, dy, side = offsets.get(name, (8, -4, "left"))
         axes.annotate(label, (x, y), xytext=(dx, dy), textcoords="offset points", fontsize=8.5, ha=side,
                       color=colour(name))  # fmt: skip
@@ -172,7 +177,8 @@ def draw_models(rows, path):
     axes.plot(list(lines), list(lines.values()), "-", color=COLOURS["shore"], linewidth=1.5, label="shore")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
-    axes.set_xlim(right=axes.get_xlim()[1] * 3)
+    axes.set_xlim(axes.get_xlim()[0] / 1.5, axes.get_xlim()[1] * 3)
+    axes.margins(y=0.12)
     axes.set_xlabel("prediction in batches, µs a row (two threads)")
     axes.set_ylabel("precision at 5, %")
     axes.set_title(f"{rows[0]['data']}: up and to the left is better", fontsize=10, loc="left")
