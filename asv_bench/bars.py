@@ -16,6 +16,7 @@ import benchmarks.reading as reading_suite
 import numpy as np
 from benchmarks.fitting import bare_blas, scipy_cg, text_like
 from benchmarks.loading import large_model
+from benchmarks.memory import new_peak, peak_growth, resident
 from benchmarks.problems import KINDS, compressed, load_normalised, sparse_outputs
 from benchmarks.projection import project_numpy
 from benchmarks.ratio import ratio
@@ -229,16 +230,9 @@ def report_peak():
     """Print the growth of the peak resident memory in a fit, in units of d² float32 (in a process of its own)."""
     X, Y, model = dense_problem()
     shore.ShoreRegressor(5, n_components=16, n_threads=2).fit(X[:200, :50], Y[:200])  # warm up BLAS and its buffers
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is resident now
-    before = resident("VmHWM")
+    before = new_peak()
     model.fit(X, Y)
-    print((resident("VmHWM") - before) / (4 * DENSE[1] ** 2))
-
-
-def resident(what, file="status"):
-    """Bytes of a line of /proc/self/status or another of its files."""
-    lines = Path("/proc/self", file).read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
+    print(peak_growth(before) / (4 * DENSE[1] ** 2))
 
 
 FILE = (125_000, 2_000, 50_000)  # d, m, K

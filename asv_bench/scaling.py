@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.memory import new_peak, peak_growth
 from benchmarks.pages import table_head, table_row, write_between
 from benchmarks.problems import large_tagged_text
 from scipy.optimize import nnls
@@ -76,16 +77,6 @@ def timed(call):
     return time.perf_counter() - started, result
 
 
-def peak(before=None):
-    """Megabytes of the peak past `before`; without it, starts a new peak and returns what is resident."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    now = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith("Vm")}
-    if before is None:
-        Path("/proc/self/clear_refs").write_text("5")
-        return now["VmRSS"]
-    return now["VmHWM"] - before
-
-
 def measure(size):
     """Times and memory of the stages, for one size, in this process."""
     n, d, K, m = size["rows"], size["features"], size["outputs"], size["components"]
@@ -95,14 +86,14 @@ def measure(size):
     make, phi = timed(lambda: shore.HeadTailCompression(m, weights))
     model = shore.ShoreRegressor(SPARSITY, n_components=m, alpha=1.0, solver="cg")
     model.fit(X[:200], Y[:200])  # warm up
-    before = peak()
+    before = new_peak()
     fit, _ = timed(lambda: model.fit(X, Y))
-    fit_mb = peak(before)
+    fit_mb = peak_growth(before) / 2**20
     compress, B = timed(lambda: phi.compress(Y))
     del B
-    before = peak()
+    before = new_peak()
     predict, found = timed(lambda: model.predict(X_test))
-    predict_mb = peak(before)
+    predict_mb = peak_growth(before) / 2**20
     product, B = timed(lambda: model.predict_compressed(X_test))
     decode, (_, info) = timed(lambda: shore.decode(B, phi, SPARSITY, constraint="nonneg", return_info=True))
     return {
@@ -196,6 +187,7 @@ def paper_table(rows):
 
 def draw(rows, path):
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     figure = Figure(figsize=(10, 4.2), dpi=130, layout="constrained")
     panels = figure.subplots(1, 3, sharey=True)
@@ -211,6 +203,7 @@ def draw(rows, path):
             axes.plot(at, model, "-", color=shade, linewidth=1)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(label)
         axes.grid(alpha=0.25)
     panels[0].set_ylabel(f"seconds (of {TEST_ROWS:,} test rows)")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.memory import new_peak, peak_growth
 from benchmarks.problems import load_normalised, tagged_text
 from threadpoolctl import threadpool_limits
 
@@ -28,11 +29,6 @@ def data(folder):
     return X[:20_000], Y[:20_000], X[20_000:], Y[20_000:]
 
 
-def resident(what):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))
-
-
 def median_us(call, rows, turns=5):
     call()
     times = []
@@ -47,12 +43,11 @@ def measure(name, X, Y, X_test, Y_test, threads):
     model = MODELS[name][0](threads)
     if hasattr(model, "prepare"):
         model.prepare(X, Y)
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is resident now
+    before = new_peak()
     started = time.perf_counter()
     model.fit(X, Y)
     train = time.perf_counter() - started
-    peak = resident("VmHWM") - before
+    peak = peak_growth(before) / 2**20
     folder = Path("model")
     folder.mkdir()
     model.ready(folder)

@@ -178,7 +178,8 @@ static void NAME(load_b)(const shore_compression *phi, NAME(row_state) *s) {
     if (phi->kind == SHORE_DENSE) return;
     for (int64_t k = 0; k < phi->nnz; k++) {
         const REAL *restrict b = s->b + phi->starts[k];
-        REAL *restrict plus = s->r_signed + (k << phi->shift), *restrict minus = plus + phi->pad;
+        REAL *restrict plus = s->r_signed + (k << phi->shift);
+        REAL *restrict minus = s->r_signed + (k << phi->shift) + phi->pad;
         const int64_t size = phi->starts[k + 1] - phi->starts[k];
         for (int64_t i = 0; i < size; i++) {
             plus[i] = b[i];
