@@ -25,7 +25,8 @@ lint: $(VENV)/with-lint
 # The asv suites of the last commit, kept in asv_bench/results under the name MACHINE; then the pages of all that are kept.
 MACHINE ?= $(shell uname -n)
 bench: $(VENV)/with-bench
-	cd asv_bench && ../$(BIN)/asv machine --machine "$(MACHINE)" --yes
+	cd asv_bench && ../$(BIN)/asv machine --yes --machine "$(MACHINE)" --os "$$(uname -s)" --arch "$$(uname -m)" \
+	  --num_cpu "$$(nproc)" --cpu "$$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)"
 	cd asv_bench && ../$(BIN)/asv run --machine "$(MACHINE)" --show-stderr --durations 10 HEAD^!
 	cd asv_bench && ../$(BIN)/asv publish --html-dir html
 

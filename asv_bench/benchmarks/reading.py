@@ -17,6 +17,7 @@ class Xmc:
 
     params = (["six", "all"], ["float32", "float64"])
     param_names = ("digits", "dtype")
+    rounds, repeat = 1, 3
 
     def setup(self, digits, dtype):
         X = text_like(20_000, 100_000, per_row=140 if digits == "six" else 115 if dtype == "float32" else 72)

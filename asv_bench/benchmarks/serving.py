@@ -83,8 +83,8 @@ class Serve:
     track_p99.unit = "us"
 
     def track_two_threads(self, compression):
-        rows = self.rows * 5
-        turns = [[calls_per_second(self.predictor, rows, n) for n in (1, 2)] for _ in range(9)]
+        rows = self.rows * 2
+        turns = [[calls_per_second(self.predictor, rows, n) for n in (1, 2)] for _ in range(7)]
         return float(np.median([two / one for one, two in turns]))
 
     track_two_threads.unit = "times one thread"

@@ -185,6 +185,10 @@ MODELS = {
     "shore, m = 500, alpha = 2": (lambda threads: Shore(threads, n_components=500, alpha=2.0), 3),
     "shore, m = 1000, alpha = 1": (lambda threads: Shore(threads, n_components=1000, alpha=1.0), 3),
     "shore, m = 1000, alpha = 2": (lambda threads: Shore(threads, n_components=1000, alpha=2.0), 3),
+    "shore, m = 1000, alpha = 2, correlation": (
+        lambda threads: Shore(threads, n_components=1000, alpha=2.0, decoder="cd"),
+        3,
+    ),
     "shore, m = 1000, alpha = 2, float16": (
         lambda threads: Shore(threads, weights="float16", n_components=1000, alpha=2.0),
         3,

@@ -18,7 +18,7 @@ STAGE_PROMISES = {
     ("PyTorch loop, sparse signs", "shore, sparse signs"): 200,
     ("OMP of scikit-learn, sparse signs", "shore, sparse signs"): 1000,
 }
-REFERENCE = "shore, m = 1000, alpha = 2"
+REFERENCE, FASTEST = "shore, m = 1000, alpha = 2", "shore, m = 1000, alpha = 2, correlation"
 
 
 def read(path):
@@ -102,42 +102,52 @@ def models_table(rows, which=None):
         yield table_row(name, precision, *middles, *sizes)
 
 
-def fastest_peer(found, key):
-    """The peer with the least median time, and how often shore's fits into it, round by round."""
+# What is promised of the two models: to be this many times faster than the fastest peer.
+MODEL_PROMISES = {
+    REFERENCE: {"train_s": 1, "batch_us": 5, "row_us": 5},
+    FASTEST: {"train_s": 1, "batch_us": 15, "row_us": 5},
+}
+MEASURES = {"train_s": "training", "batch_us": "prediction in batches", "row_us": "row by row"}
+
+
+def fastest_peer(found, key, own):
+    """The peer with the least median time, and how many times faster a model of shore is."""
     name = min(PEERS, key=lambda name: np.median(found[name][key]))
-    return name, np.median(found[name][key]) / np.median(found[REFERENCE][key])
+    return name, np.median(found[name][key]) / np.median(found[own][key])
 
 
 def promises_table(rows):
     found = by_model(rows)
-    yield from table_head(f"{REFERENCE}, against", "the fastest of PECOS, napkinXC, omikuji", "times faster")
-    for key, called in (("train_s", "training"), ("batch_us", "prediction in batches"), ("row_us", "row by row")):
-        name, ratio = fastest_peer(found, key)
-        yield table_row(called, name, f"{ratio:.1f}")
+    yield from table_head("times faster than the fastest of PECOS, napkinXC and omikuji", *MODEL_PROMISES)
+    for key, called in MEASURES.items():
+        ratios = [fastest_peer(found, key, own) for own in MODEL_PROMISES]
+        yield table_row(f"{called} ({ratios[0][0]})", *(f"{ratio:.1f}" for _, ratio in ratios))
 
 
 def broken_promises(figures):
+    """Everything that is promised and its figure, printed; what does not hold, returned."""
     stage, broken = by_method(read(figures / "peers-stage.csv")), []
+
+    def check(text, holds):
+        print(text)
+        if not holds:
+            broken.append(text)
+
     for (slow, fast), bar in STAGE_PROMISES.items():
         if stage:
             ratio = float(np.median(stage[slow] / stage[fast]))
-            print(f"{slow}: {ratio:.0f} times the time of {fast} (bar {bar})")
-            if ratio < bar:
-                broken.append(f"{slow}: {ratio:.1f} times the time of {fast}, promised {bar}")
+            check(f"{slow}: {ratio:.0f} times the time of {fast} (at least {bar})", ratio >= bar)
     rows = read(figures / "peers-models.csv")
     if not rows or rows[0]["data"] != "citeulike-t-tags5":
         return broken
     found = by_model(rows)
-    for k in ("p1", "p3", "p5"):
-        best, own = max(np.median(found[name][k]) for name in PEERS), np.median(found[REFERENCE][k])
-        print(f"{k}: {own:.4f}, best of the others {best:.4f}")
-        if own < best:
-            broken.append(f"{k} is {own:.4f}, that of a peer {best:.4f}")
-    for key, bar in (("train_s", 1), ("batch_us", 15), ("row_us", 5)):
-        name, ratio = fastest_peer(found, key)
-        print(f"{key}: {ratio:.2f} times faster than {name} (bar {bar})")
-        if ratio < bar:
-            broken.append(f"{key} is {ratio:.1f} times faster than that of {name}, promised {bar}")
+    for own, bars in MODEL_PROMISES.items():
+        for k in ("p1", "p3", "p5"):
+            best, mine = max(np.median(found[name][k]) for name in PEERS), np.median(found[own][k])
+            check(f"{own}, {k}: {mine:.4f}, best of the others {best:.4f}", mine >= best)
+        for key, bar in bars.items():
+            name, ratio = fastest_peer(found, key, own)
+            check(f"{own}, {MEASURES[key]}: {ratio:.2f} times faster than {name} (at least {bar})", ratio >= bar)
     return broken
 
 
@@ -161,18 +171,20 @@ def draw_models(rows, path):
 
     figure = Figure(figsize=(7.6, 4.6), dpi=130, layout="constrained")
     axes = figure.subplots()
-    lines, offsets = {}, {"shore, m = 2000, alpha = 2": (0, 9, "center"), "PECOS XLinear, as trained": (0, 9, "center")}
+    above, lines = (0, 9, "center"), {}
+    offsets = {"shore, m = 2000, alpha = 2": above, "PECOS XLinear, as trained": above, FASTEST: (0, -15, "center")}
     for name, own in by_model(rows).items():
-        if "float16" in name or "alpha = 1" in name:
+        if "float16" in name or name.endswith("alpha = 1"):
             continue
         x, y = np.median(own["batch_us"]), 100 * np.median(own["p5"])
-        marker = "o" if name.startswith("shore, m") else "D" if name.startswith("shore") else "s"
+        plain_shore = name.startswith("shore, m") and name != FASTEST
+        marker = "o" if plain_shore else "D" if name.startswith("shore") else "s"
         axes.plot([x], [y], marker, color=colour(name), markersize=8)
         label = name.replace(", alpha = 2", "").replace(" for prediction", "")
         dx, dy, side = offsets.get(name, (8, -4, "left"))
         axes.annotate(label, (x, y), xytext=(dx, dy), textcoords="offset points", fontsize=8.5, ha=side,
                       color=colour(name))  # fmt: skip
-        if name.startswith("shore, m"):
+        if plain_shore:
             lines[x] = y
     axes.plot(list(lines), list(lines.values()), "-", color=COLOURS["shore"], linewidth=1.5, label="shore")
     axes.set_xscale("log")
@@ -220,7 +232,7 @@ def write_figures(figures):
 # ---------------------------------------------------------------- pages
 
 IN_README = (
-    "shore, m = 500, alpha = 2", "shore, m = 1000, alpha = 2", "shore, uncompressed ridge, alpha = 2",
+    "shore, m = 500, alpha = 2", REFERENCE, FASTEST, "shore, uncompressed ridge, alpha = 2",
     "PECOS XLinear, loaded for prediction", "napkinXC PLT", "omikuji", "scikit-learn Ridge + argpartition",
 )  # fmt: skip
 
