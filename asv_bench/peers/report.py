@@ -180,7 +180,7 @@ def draw_models(rows, path):
         plain_shore = name.startswith("shore, m") and name != FASTEST
         marker = "o" if plain_shore else "D" if name.startswith("shore") else "s"
         axes.plot([x], [y], marker, color=colour(name), markersize=8)
-        label = name.replace(", alpha = 2", "").replace(" for prediction", "")
+        label = "correlation" if name == FASTEST else name.replace(", alpha = 2", "").replace(" for prediction", "")
         dx, dy, side = offsets.get(name, (8, -4, "left"))
         axes.annotate(label, (x, y), xytext=(dx, dy), textcoords="offset points", fontsize=8.5, ha=side,
                       color=colour(name))  # fmt: skip
