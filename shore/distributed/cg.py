@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +25,6 @@ Array = npt.NDArray[Any]
 
 # Columns are solved together while P has at most so many bytes.
 _STEP_BYTES = 1 << 26
-# How often a product is asked for again whose P went down with the workers that had it.
-_ATTEMPTS = 3
 
 
 # ------------------------------------------------------------ on the workers
@@ -102,15 +99,9 @@ def solve_by_gradients(
     product = delayed(block_product, pure=False)
 
     def multiply(P: Array) -> Array:
-        for attempt in range(_ATTEMPTS):
-            there = client.scatter(P, broadcast=True, hash=False)
-            work = tree([tree([product(shared, rows, there) for rows in group]) for group in groups])
-            try:
-                return np.asarray(result_of(client, work)[0] + alpha * P)
-            except CancelledError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError("not reached")
+        there = share(client, P)
+        work = tree([tree([product(shared, rows, there) for rows in group]) for group in groups])
+        return np.asarray(result_of(client, work)[0] + alpha * P)
 
     W, most = np.zeros((context.n_features, m), dtype=dtype), 0
     width = max(1, min(m, _STEP_BYTES // max(1, context.n_features * dtype.itemsize)))

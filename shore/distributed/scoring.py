@@ -98,7 +98,7 @@ def predict(
     >>> problem = make_synthetic(400, 20, 100, snr_db=30)
     >>> model = shore.ShoreRegressor(3, n_components=40).fit(problem.X, problem.Y)
     >>> X = da.from_array(problem.X, chunks=(100, -1))
-    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
     ...     found = predict(model, X, client=client)  # lazy: four chunks of CSR rows
     ...     computed = found.compute()
     >>> found.chunks[0], abs(computed - model.predict(problem.X)).max().item()

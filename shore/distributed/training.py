@@ -60,7 +60,7 @@ def fit(model: _Model, X: Any, Y: Any = None, *, client: Any = None) -> _Model:
     >>> problem = make_synthetic(2000, 20, 100, snr_db=30)
     >>> X = da.from_array(problem.X, chunks=(500, -1))
     >>> Y = da.from_array(problem.Y.toarray(), chunks=(500, -1))
-    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
     ...     model = fit(shore.ShoreRegressor(3, n_components=40), X, Y, client=client)
     >>> model.coef_.shape, model.solver_
     ((40, 20), 'cholesky')
