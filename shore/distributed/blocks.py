@@ -96,7 +96,12 @@ class Context:
                 return rows, outputs
             return rows, check_outputs(outputs, rows)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"block {number}: {error}") from None
+            raise _of_block(number, error) from None
+
+
+def _of_block(number: int, error: ValueError | TypeError) -> ValueError | TypeError:
+    """The same error, with the number of the block that it is about."""
+    return (TypeError if isinstance(error, TypeError) else ValueError)(f"block {number}: {error}")
 
 
 def split_pair(number: int, x: Any, y: Any = None) -> tuple[Any, Any]:
@@ -129,7 +134,7 @@ def facts_of(number: int, x: Any, y: Any) -> Facts:
     try:
         rows, outputs = check_rows(X, "X"), check_rows(Y, "Y")
     except (ValueError, TypeError) as error:
-        raise type(error)(f"block {number}: {error}") from None
+        raise _of_block(number, error) from None
     return Facts(rows.shape[0], rows.shape[1], outputs.shape[1], int(rows.nnz) if is_sparse(rows) else None)
 
 
