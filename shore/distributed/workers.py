@@ -26,7 +26,7 @@ _MAPPED_AT_MOST = 4
 
 _lock = threading.Lock()
 _tasks_inside = 0
-_limits: Any = None
+_holder: Any = None
 _mapped: dict[str, tuple[tuple[int, ...], ShoreRegressor]] = {}
 
 if sizeof.dispatch(sparse.csr_array) is sizeof.dispatch(object):
@@ -53,21 +53,47 @@ def find_client(client: Any) -> Any:
     return client
 
 
+class _Holder(threading.Thread):
+    """A thread of its own that holds BLAS to one thread until it is told to stop.
+
+    The number of threads of a BLAS may be that of the whole process, and threadpoolctl lets only the thread that
+    changed it change it back: no task can do that for the others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="shore-blas", daemon=True)
+        self._held, self._stop_now = threading.Event(), threading.Event()
+        self.start()
+        self._held.wait()
+
+    def run(self) -> None:
+        """Hold, and wait."""
+        with threadpool_limits(1, "blas"):
+            self._held.set()
+            self._stop_now.wait()
+
+    def stop(self) -> None:
+        """Give BLAS its threads back."""
+        self._stop_now.set()
+        self.join()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS on one thread while any task is in here; the number of threads is the whole process's, hence the count."""
-    global _tasks_inside, _limits
+    """BLAS on one thread while any task is in here."""
+    global _tasks_inside, _holder
     with _lock:
         if _tasks_inside == 0:
-            _limits = threadpool_limits(1, "blas")
+            _holder = _Holder()
         _tasks_inside += 1
     try:
-        yield
+        with threadpool_limits(1, "blas"):  # where every thread has a number of its own
+            yield
     finally:
         with _lock:
             _tasks_inside -= 1
             if _tasks_inside == 0:
-                _limits.restore_original_limits()
+                _holder.stop()
 
 
 def mapped(path: str) -> ShoreRegressor:
