@@ -36,11 +36,21 @@ if sizeof.dispatch(sparse.csr_array) is sizeof.dispatch(object):
         return sum(int(sizeof(part)) for part in array.__dict__.values())
 
 
+class ImportFirst(distributed.WorkerPlugin):  # type: ignore[misc]
+    """Has every worker import shore before its first task, also workers that come later.
+
+    To read the plugin is to import. Left to the tasks, several threads of a worker would begin with different parts of
+    the package, which can wait for each other for ever.
+    """
+
+    name = "shore"
+
+
 def find_client(client: Any) -> Any:
-    """The client given, or else the current one."""
+    """The client given, or else the current one, whose workers then have imported shore."""
     if client is None:
         try:
-            return distributed.get_client()
+            client = distributed.get_client()
         except ValueError:
             raise ValueError(
                 "there is no Dask client: start one, e.g. `from distributed import Client; client = Client()`, or "
@@ -50,6 +60,7 @@ def find_client(client: Any) -> Any:
         raise TypeError(f"client must be a distributed.Client, got {client!r} of type {type(client).__name__}")
     if client.asynchronous:
         raise ValueError("client must not be asynchronous: shore.distributed waits for results")
+    client.register_plugin(ImportFirst())
     return client
 
 

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import sys
+import time
 
 import dask.array as da
 import numpy as np
@@ -91,3 +93,17 @@ def test_a_worker_dies_while_it_writes(client, tmp_path):
     assert sorted(names) == sorted(map(str, (tmp_path / "out").iterdir()))
     found = sparse.vstack([sparse.load_npz(name) for name in names], format="csr")
     reference.assert_same_bits(found, model.predict(X))
+
+
+def test_a_worker_that_comes_later_has_imported_shore_before_its_first_task(client):
+    fit(shore.ShoreRegressor(**OPTIONS), [delayed(X)], [delayed(Y)], client=client)
+    before = client.run(os.getpid)
+    os.kill(next(iter(before.values())), signal.SIGKILL)
+    client.wait_for_workers(2)
+    while len(now := client.run(os.getpid)) < 2 or set(now) == set(before):
+        time.sleep(0.1)
+    assert all(client.run(is_imported).values())
+
+
+def is_imported():
+    return "shore.distributed.training" in sys.modules
