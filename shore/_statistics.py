@@ -13,7 +13,7 @@ from shore import solvers
 from shore._validation import is_sparse
 from shore.compression import HeadTailCompression, output_weights
 
-__all__ = ["FEW_ENTRIES", "HeadTail", "Statistics", "weighted_sum"]
+__all__ = ["FEW_ENTRIES", "HeadTail", "Statistics", "sparse_cross", "weighted_sum"]
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +57,7 @@ class Statistics:
         """Rows that are weighted but not centred, with dense or (for Y itself) sparse targets."""
         self.gram += solvers.gram(rows, n_threads)
         if is_sparse(B):
-            product = _sparse_cross(rows, B)
+            product = sparse_cross(rows, B)
             self.cross += product if self.later is not None else product.toarray()
         else:
             self.cross += solvers.cross(rows, B, n_threads)
@@ -96,8 +96,10 @@ class Statistics:
         known.gram, known.x_sum, known.weight = self.gram, self.x_sum, self.weight
         return known
 
-    def solve(self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-        """W of shape (d, m), feature-major, and the intercept."""
+    def solve(
+        self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any], products: npt.DTypeLike = np.float64
+    ) -> tuple[Array, Array]:
+        """W of shape (d, m), feature-major, and the intercept; `products` as in `solve_normal_equations`."""
         G, mean, b_mean = self.gram.copy(order="F"), None, np.zeros_like(self.b_sum)
         if fit_intercept:
             mean, b_mean = self.x_sum / self.weight, self.b_sum / self.weight
@@ -108,12 +110,12 @@ class Statistics:
             return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
 
         size = int(min(max(self.weight, 1.0), 2.0**40))
-        W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size)
+        W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size, products)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
 
 
-def _sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:
+def sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:
     """XᵀY of shape (d, K), with weighted Y, as CSR."""
     if is_sparse(rows.X):
         return sparse.csr_array(rows.X.T @ Y)

@@ -13,8 +13,9 @@ term wherever they are multiplied.
     rows.py      `Rows` and the products with them, which all of the above use
 """
 
-from shore.solvers.choice import SOLVERS, choose_solver, solve
-from shore.solvers.direct import Factorisation, solve_normal_equations
+from shore.solvers.cg import conjugate_gradients
+from shore.solvers.choice import SOLVERS, choose_solver, memory, solve
+from shore.solvers.direct import Factorisation, InaccurateError, solve_normal_equations
 from shore.solvers.path import path
 from shore.solvers.rows import Rows, cross, gram, times
 from shore.solvers.rows import Targets as Targets
@@ -22,10 +23,13 @@ from shore.solvers.rows import Targets as Targets
 __all__ = [
     "SOLVERS",
     "Factorisation",
+    "InaccurateError",
     "Rows",
     "choose_solver",
+    "conjugate_gradients",
     "cross",
     "gram",
+    "memory",
     "path",
     "solve",
     "solve_normal_equations",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from shore._core import linear as _core
 from shore._progress import Progress
 from shore.solvers.rows import Array, Rows, Targets, column_blocks, csr_parts, whole
 
-__all__ = ["CsrBlocks", "cg_csr", "cg_dense"]
+__all__ = ["CsrBlocks", "cg_csr", "cg_dense", "conjugate_gradients"]
 
 _MAX_CG_STEPS = 1000
 
@@ -93,39 +93,72 @@ def _warn_not_converged(tol: float) -> None:
     )
 
 
+def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float) -> tuple[Array, int]:
+    """W of shape (d, w) with A W = R for all columns at once, and the steps it took; from W = 0 on.
+
+    Parameters
+    ----------
+    multiply : callable
+        AP of P, both of shape (d, w), for a symmetric positive semidefinite A.
+    R : ndarray of shape (d, w)
+        The right-hand sides; written over.
+    tol : float
+        A column is done when its residual is at most this share of its start.
+
+    Returns
+    -------
+    W : ndarray of shape (d, w)
+        NaN where products overflow, for the caller to refuse.
+    taken : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shore import solvers
+    >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> W, taken = solvers.conjugate_gradients(lambda P: A @ P, np.array([[3.0], [4.0]]), 1e-10)
+    >>> W.round(6).ravel().tolist(), taken
+    ([1.0, 1.0], 2)
+    """
+    dtype = R.dtype
+    P, W = R.copy(), np.zeros_like(R)
+    rr = np.einsum("fc,fc->c", R, R, dtype=np.float64)
+    goal = tol * tol * rr
+    for taken in range(_MAX_CG_STEPS + 1):
+        going = rr > goal
+        if not going.any() or taken == _MAX_CG_STEPS:
+            break
+        AP = multiply(P)
+        curvature = np.einsum("fc,fc->c", P, AP, dtype=np.float64)
+        if not np.isfinite(curvature).all():
+            return np.full_like(W, np.nan), taken
+        going &= curvature > 0
+        step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr)).astype(dtype)
+        W += step * P
+        R -= step * AP
+        after = np.einsum("fc,fc->c", R, R, dtype=np.float64)
+        goal[~going] = np.inf
+        P = R + np.divide(after, rr, where=rr > 0, out=np.zeros_like(rr)).astype(dtype) * P
+        rr = after
+    if taken == _MAX_CG_STEPS:
+        _warn_not_converged(tol)
+    return W, taken
+
+
 def cg_dense(
     rows: Rows, targets: Targets, m: int, alpha: float, tol: float, n_threads: int, progress: Progress
 ) -> tuple[Array, int]:
     """W of shape (d, m) for dense rows, and the most steps that a block of columns took."""
     n, d = rows.shape
-    X = whole(rows)
+    X, penalty = whole(rows), rows.dtype.type(alpha)
     W, most = np.zeros((d, m), dtype=rows.dtype), 0
+
+    def multiply(P: Array) -> Array:
+        return np.asarray(X.T @ (X @ P) + penalty * P)
+
     with threadpool_limits(n_threads, "blas"):
         for start, stop in column_blocks(m, max(n, d), rows.dtype.itemsize):
-            R = X.T @ targets(start, stop)
-            P, part = R.copy(), np.zeros_like(R)
-            rr = np.einsum("fc,fc->c", R, R, dtype=np.float64)
-            goal = tol * tol * rr
-            for taken in range(_MAX_CG_STEPS + 1):
-                going = rr > goal
-                if not going.any() or taken == _MAX_CG_STEPS:
-                    break
-                AP = X.T @ (X @ P) + rows.dtype.type(alpha) * P
-                curvature = np.einsum("fc,fc->c", P, AP, dtype=np.float64)
-                if not np.isfinite(curvature).all():
-                    W[:] = np.nan  # overflow: the caller refuses the result
-                    return W, taken
-                going &= curvature > 0
-                step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr)).astype(rows.dtype)
-                part += step * P
-                R -= step * AP
-                after = np.einsum("fc,fc->c", R, R, dtype=np.float64)
-                goal[~going] = np.inf
-                P = R + np.divide(after, rr, where=rr > 0, out=np.zeros_like(rr)).astype(rows.dtype) * P
-                rr = after
-            if taken == _MAX_CG_STEPS:
-                _warn_not_converged(tol)
+            W[:, start:stop], taken = conjugate_gradients(multiply, X.T @ targets(start, stop), tol)
             most = max(most, taken)
-            W[:, start:stop] = part
             progress.advance(stop - start)
     return W, most

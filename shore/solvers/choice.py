@@ -12,12 +12,12 @@ from shore.solvers.cg import cg_csr, cg_dense
 from shore.solvers.direct import Factorisation, solve_direct
 from shore.solvers.rows import Array, Rows, Targets
 
-__all__ = ["SOLVERS", "choose_solver", "solve"]
+__all__ = ["SOLVERS", "choose_solver", "memory", "solve"]
 
 SOLVERS = ("auto", "cholesky", "dual", "cg")
 
 
-def _memory() -> float:
+def memory() -> float:
     """Bytes of memory of this machine."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
@@ -45,7 +45,7 @@ def choose_solver(n: int, d: int, m: int, nnz: int | None, itemsize: int, alpha:
     entries = n * d if nnz is None else nnz
     rate = 100.0 if nnz is None else 15.0
     products = entries * 2.0 * m
-    room = _memory() / 4 / itemsize
+    room = memory() / 4 / itemsize
     costs = {"cg": (40 if alpha > 0 else 400) * 2 * products / rate}
     for name, size in (("cholesky", d), ("dual", n)):
         if float(size) * size <= room:

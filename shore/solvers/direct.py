@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from shore._progress import Progress
 from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows
 
-__all__ = ["Factorisation", "solve_direct", "solve_normal_equations"]
+__all__ = ["Factorisation", "InaccurateError", "solve_direct", "solve_normal_equations"]
 
 # The largest matrix that LAPACK factorises in one call: well under a second.
 _PANEL = 6144
@@ -97,11 +98,26 @@ def _spectral(G: Array, alpha: float, cut: float, full_rank: int) -> tuple[Array
     return vectors, factors
 
 
+class InaccurateError(ArithmeticError):
+    """The statistics were not made in the precision that their condition asks for."""
+
+
 def solve_normal_equations(
-    G: Array, cross_of: Callable[[int, int], Array], m: int, alpha: float, dtype: np.dtype[Any], size: int
+    G: Array,
+    cross_of: Callable[[int, int], Array],
+    m: int,
+    alpha: float,
+    dtype: np.dtype[Any],
+    size: int,
+    products: npt.DTypeLike = np.float64,
 ) -> Array:
-    """W from float64 statistics of `size` rows: G = XcᵀXc (lower triangle) and blocks of columns of XcᵀB."""
+    """W from float64 statistics of `size` rows: G = XcᵀXc (lower triangle) and blocks of columns of XcᵀB.
+
+    `products` is what they were made in before they were added up; `InaccurateError` if that should be float64 too.
+    """
     factor, rcond = _factorise(G.copy(order="F"), alpha)
+    if not _is_safe(rcond, np.dtype(products)) and products != np.float64:
+        raise InaccurateError(f"the condition is about {1 / max(rcond, 1e-300):.1g}, too much for {products}")
     W = np.empty((G.shape[0], m), dtype=dtype)
     if _is_safe(rcond, np.dtype(np.float64)):
         for start, stop in column_blocks(m, G.shape[0], 8):
