@@ -1,0 +1,50 @@
+"""The site: `make docs` builds it from the pages of this folder, the docstrings and the READMEs of the examples."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import shore
+
+ROOT = Path(__file__).parent.parent
+
+project = "shore"
+author = copyright = "The shore developers"
+version = release = shore.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"shore {release}"
+templates_path = ["_templates"]
+autodoc_typehints = "none"  # numpydoc says them in words
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+myst_heading_anchors = 3
+
+
+def gather_examples(app: Sphinx) -> None:
+    """READMEs and pictures of the examples into the site's sources, with links to the repository turned into text."""
+    target = Path(app.srcdir, "examples")
+    target.mkdir(exist_ok=True)
+    for readme in sorted(ROOT.glob("examples/*/README.md")):
+        text = readme.read_text(encoding="utf-8").replace("../../docs/", "../")
+        for picture in readme.parent.glob("*.png"):
+            name = f"{readme.parent.name}-{picture.name}"
+            (target / name).write_bytes(picture.read_bytes())
+            text = text.replace(f"({picture.name})", f"({name})")
+        text = re.sub(r"(?<!!)\[([^\]]*)\]\((?!http|\.\./)[^)]*\.(?:py|pyx|toml|txt)\)", r"\1", text)
+        (target / f"{readme.parent.name}.md").write_text(text, encoding="utf-8")
+
+
+def keep_bars(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """|x| in a docstring is a size, and not the name of something to put in its place."""
+    lines[:] = [line if "``" in line else re.sub(r"\|(\S[^|]*?)\|", r"\\|\1\\|", line) for line in lines]
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("builder-inited", gather_examples)
+    app.connect("autodoc-process-docstring", keep_bars)
