@@ -25,7 +25,8 @@ def compression(kind, dtype, n_outputs=K, n_components=M):
         weights = np.random.default_rng(0).pareto(1.0, n_outputs)
         return shore.HeadTailCompression(n_components, weights, dtype=dtype)
     if kind == "matrix":
-        return shore.MatrixCompression(np.random.default_rng(0).normal(size=(n_components, n_outputs)).astype(dtype) / 9)
+        matrix = np.random.default_rng(0).normal(size=(n_components, n_outputs)) / 9
+        return shore.MatrixCompression(matrix.astype(dtype))
     if kind == "gaussian":
         return shore.GaussianCompression(n_components, n_outputs, dtype=dtype)
     return shore.SparseSignCompression(n_components, n_outputs, dtype=dtype)
@@ -55,7 +56,7 @@ def test_shape_of_phi():
 
 
 def test_phi_refuses_what_is_no_compression():
-    with pytest.raises(TypeError, match="compression must be a compression such as .* got ndarray"):
+    with pytest.raises(TypeError, match=r"compression must be a compression such as .* got ndarray"):
         shore.capi.phi(np.eye(3))
 
 

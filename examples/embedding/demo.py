@@ -1,9 +1,10 @@
 """Fit a model on made-up texts, tag others without Python in the loop, and compare with the model's own predictions."""
 
 import numpy as np
-import shore
 from scipy import sparse
 from texttags import Tagger, features
+
+import shore
 
 N_FEATURES, N_TAGS, N_TEXTS = 4096, 300, 4000
 

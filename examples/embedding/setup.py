@@ -1,8 +1,9 @@
 import sys
 
-import shore
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+
+import shore
 
 openmp = ["-fopenmp"] if sys.platform == "linux" else []  # elsewhere prange is a loop
 extension = Extension(

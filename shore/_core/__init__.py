@@ -29,7 +29,7 @@
                         └─► decode.pyx             RowDecoder: the engine with one row in work
                             or projection.pyx      RowProjector: Π, for the uncompressed model
 
-    shore.capi ─────► capi.pyx              the C interface (include/shore.h): checks, then the engine on the caller's thread
+    shore.capi ─────► capi.pyx              the C interface (include/shore.h), on the caller's thread
                         ├─► decode.pyx             decode, and a full pass, which is its first step
                         └─► projection.pyx
 

@@ -71,7 +71,7 @@ cdef inline size_t _bytes(const shore_decode_options *options, bint is_double) n
 
 
 cdef size_t set_max_rows(shore_decode_options *options, bint is_double, int64_t most) noexcept nogil:
-    """Sets how many of `most` rows are in work at once. Returns the bytes of a workspace, which do not fall with most."""
+    """Sets how many of `most` rows are in work at once. Returns the bytes of a workspace: no fewer for more rows."""
     cdef int64_t lanes
     if is_double:
         lanes = shore_decode_lanes_double[simd_level()](options.phi)

@@ -19,13 +19,13 @@ cdef const shore_api *api = import_shore()
 cdef int64_t next_word(const uint8_t *text, int64_t size, int64_t n_features, int64_t *feature) noexcept nogil:
     """The feature of the first word (FNV-1a of its letters). Returns where the text goes on; 0 if there is no word."""
     cdef int64_t i = 0
-    cdef uint64_t code = 0xcbf29ce484222325
+    cdef uint64_t code = <uint64_t> 0xcbf29ce484222325, prime = <uint64_t> 0x100000001b3
     while i < size and text[i] <= 32:
         i += 1
     if i == size:
         return 0
     while i < size and text[i] > 32:
-        code = (code ^ text[i]) * 0x100000001b3
+        code = (code ^ text[i]) * prime
         i += 1
     feature[0] = <int64_t> (code % <uint64_t> n_features)
     return i
@@ -122,8 +122,10 @@ cdef class Tagger:
                     &value[i, 0], &count[i], NULL)
 
         for i in range(n):
-            if code[i] != SHORE_OK or count[i] < 0:
-                raise ValueError(f"text {i}: {api.message(code[i] if code[i] != SHORE_OK else <int> count[i]).decode()}")
+            if code[i] == SHORE_OK and count[i] < 0:
+                code[i] = <int> count[i]
+            if code[i] != SHORE_OK:
+                raise ValueError(f"text {i}: {api.message(code[i]).decode()}")
         used = np.arange(s) < np.asarray(count)[:, None]
         starts = np.concatenate([[0], np.cumsum(count)])
         return sparse.csr_array(
