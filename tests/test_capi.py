@@ -150,12 +150,12 @@ def test_a_workspace_does_for_fewer_rows_and_for_other_calls():
 
 
 def test_workspaces_do_not_shrink_with_rows():
-    phi = compression("matrix", np.float64, n_outputs=50, n_components=40_000)
-    borrowed = shore.capi.phi(phi)
-    sizes = [
-        through_c.api.decode_workspace(through_c.borrow(borrowed), through_c.decoding_of(2), n) for n in range(1, 80)
-    ]
+    capsule = shore.capi.phi(shore.SparseSignCompression(800_000, 50))  # so large that not all lanes are used
+    decoding = through_c.decoding_of(2)
+    sizes = [through_c.api.decode_workspace(through_c.borrow(capsule), decoding, n) for n in range(1, 40)]
     assert sizes == sorted(sizes)
+    assert 10 * sizes[0] < sizes[4] < sizes[-1] < 2**28
+    assert sizes[-1] - sizes[20] == 18 * through_c.OUTCOME.itemsize
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
