@@ -42,7 +42,7 @@ wheel-check: wheel
 	$(BIN)/python tools/check_wheel.py wheelhouse/*.whl
 	rm -rf .venv-wheel .venv-sdist
 	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip install --quiet wheelhouse/*.whl setuptools Cython
+	.venv-wheel/bin/python -m pip install --quiet wheelhouse/*.whl 'setuptools>=77' 'Cython>=3.1'
 	.venv-wheel/bin/python -m pip install --quiet --no-build-isolation --no-deps ./examples/embedding
 	.venv-wheel/bin/python -m pip list
 	.venv-wheel/bin/python -P examples/embedding/demo.py

@@ -41,7 +41,10 @@ def gather_examples(app: Sphinx) -> None:
 
 def keep_bars(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """|x| in a docstring is a size, and not the name of something to put in its place."""
-    lines[:] = [line if "``" in line else re.sub(r"\|(\S[^|]*?)\|", r"\\|\1\\|", line) for line in lines]
+    for at, line in enumerate(lines):
+        parts = re.split("(``.*?``)", line)  # every second one is code
+        parts[::2] = [re.sub(r"\|(\S[^|]*)\|", r"\\|\1\\|", part) for part in parts[::2]]
+        lines[at] = "".join(parts)
 
 
 def setup(app: Sphinx) -> None:
