@@ -14,14 +14,12 @@ ROOT = Path(__file__).parent.parent
 project = "shore"
 author = copyright = "The shore developers"
 version = release = shore.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 html_theme = "furo"
 html_title = f"shore {release}"
 templates_path = ["_templates"]
-autodoc_typehints = "none"  # numpydoc says them in words
-napoleon_google_docstring = False
-napoleon_use_rtype = False
-napoleon_use_ivar = True
+autodoc_typehints = "none"  # docstrings say them in words
+numpydoc_show_class_members = False  # the templates list them
 myst_heading_anchors = 3
 
 
