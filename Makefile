@@ -6,7 +6,7 @@ SOURCES := $(shell find shore -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o 
            pyproject.toml setup.py README.md MANIFEST.in
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-check bars peers clean
+.PHONY: demo test lint docs wheel wheel-check bench bench-check bars peers clean
 
 # The main job on a synthetic problem of the paper's kind.
 demo: $(VENV)/installed
@@ -19,8 +19,37 @@ test: $(VENV)/with-test
 lint: $(VENV)/with-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint shore
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint shore examples
 	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" pyright
+
+# The site, in build/site. A warning is an error.
+docs: $(VENV)/with-docs
+	rm -rf docs/api docs/examples
+	$(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/site
+
+# The wheel for other machines: from the source distribution, with the libraries it needs inside.
+wheel: $(VENV)/with-wheel
+	rm -rf wheelhouse
+	$(BIN)/python -m build --outdir wheelhouse/plain
+	mv wheelhouse/plain/*.tar.gz wheelhouse
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir wheelhouse wheelhouse/plain/*.whl
+
+# What that wheel is, and that it is enough: a client builds against it in an environment with nothing but it and the
+# build tools, and the source distribution installs where there are none.
+wheel-check: wheel
+	$(BIN)/auditwheel show wheelhouse/*.whl
+	$(BIN)/python tools/check_wheel.py wheelhouse/*.whl
+	rm -rf .venv-wheel .venv-sdist
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet wheelhouse/*.whl 'setuptools>=77' 'Cython>=3.1'
+	.venv-wheel/bin/python -m pip install --quiet --no-build-isolation --no-deps ./examples/embedding
+	.venv-wheel/bin/python -m pip list
+	.venv-wheel/bin/python -P examples/embedding/demo.py
+	$(PYTHON) -m venv .venv-sdist
+	.venv-sdist/bin/python -m pip install --quiet wheelhouse/*.tar.gz
+	! .venv-sdist/bin/python -m pip show --quiet Cython
+	.venv-sdist/bin/python -P -c 'import shore; shore.show_versions()'
 
 # The asv suites of the last commit, kept in asv_bench/results under the name MACHINE; then the pages of all that are kept.
 MACHINE ?= $(shell uname -n)
@@ -53,8 +82,10 @@ peers: .venv-peers/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-peers build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
-	rm -f shore/_core/*.c shore/_core/*.so
+	rm -rf $(VENV) .venv-* build dist wheelhouse *.egg-info docs/api docs/examples
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf shore/_core/*.c shore/_core/*.so
+	cd examples/embedding && rm -rf build *.egg-info texttags/*.c
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/created:

@@ -20,7 +20,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = "shore/_core"
-MODULES = ["runtime", "feasible", "projection", "compression", "decode", "linear", "serve", "xmc"]
+PUBLIC = "shore/include"
+MODULES = ["runtime", "feasible", "projection", "compression", "decode", "linear", "serve", "xmc", "capi"]
 
 DEBUG = os.environ.get("SHORE_DEBUG", "0") not in ("", "0")
 NO_OPENMP = os.environ.get("SHORE_NO_OPENMP", "0") not in ("", "0")
@@ -79,7 +80,7 @@ class BuildCore(build_ext):
 
     def build_extensions(self):
         unix = self.compiler.compiler_type != "msvc"
-        compile_flags = list(UNIX_FLAGS) if unix else ["/fp:precise"]
+        compile_flags = list(UNIX_FLAGS) if unix else ["/fp:precise", "/std:c11"]
         link_flags = []
         macros = [
             ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"),
@@ -112,12 +113,12 @@ class BuildCore(build_ext):
         super().build_extensions()
 
 
-headers = [str(path) for path in sorted(Path(CORE).glob("*.h"))]
+headers = [str(path) for folder in (CORE, PUBLIC) for path in sorted(Path(folder).glob("*.h"))]
 extensions = [
     Extension(
         f"shore._core.{name}",
         [f"{CORE}/{name}.pyx"],
-        include_dirs=[CORE, np.get_include()],
+        include_dirs=[CORE, PUBLIC, np.get_include()],
         depends=headers,
     )
     for name in MODULES

@@ -3,9 +3,10 @@
 For each input, a short list of outputs with values, out of tens of thousands to millions of possible ones.
 """
 
-from shore import datasets, metrics, theory
+from shore import capi, datasets, metrics, theory
 from shore._show_versions import show_versions
 from shore._version import __version__
+from shore.capi import get_include
 from shore.compression import GaussianCompression, HeadTailCompression, MatrixCompression, SparseSignCompression
 from shore.constraints import Box, Simplex
 from shore.decoders import DecodeInfo, decode
@@ -30,8 +31,10 @@ __all__ = [
     "Simplex",
     "SparseSignCompression",
     "__version__",
+    "capi",
     "datasets",
     "decode",
+    "get_include",
     "load",
     "metrics",
     "project",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from shore._core import decode as _core
 from shore._core.threads import resolve_n_threads
@@ -129,6 +130,63 @@ def _refuse_not_finite(block: npt.NDArray[Any], residual: npt.NDArray[np.float64
         raise ValueError(f"B is too large: the norm of row {start + int(row)} is past 1e150")
 
 
+@overload
+def decode(
+    B: Any,
+    compression: Compression,
+    sparsity: int,
+    *,
+    method: str = "pgd",
+    constraint: Constraint = "real",
+    step: float = 0.9,
+    max_iter: int = 60,
+    tol: float = 1e-3,
+    l1: float = 0.1,
+    decode_sparsity: int | None = None,
+    allowed: Any = None,
+    denied: Any = None,
+    n_threads: int | None = None,
+    check_input: bool = True,
+    return_info: Literal[False] = False,
+) -> sparse.csr_array: ...
+@overload
+def decode(
+    B: Any,
+    compression: Compression,
+    sparsity: int,
+    *,
+    method: str = "pgd",
+    constraint: Constraint = "real",
+    step: float = 0.9,
+    max_iter: int = 60,
+    tol: float = 1e-3,
+    l1: float = 0.1,
+    decode_sparsity: int | None = None,
+    allowed: Any = None,
+    denied: Any = None,
+    n_threads: int | None = None,
+    check_input: bool = True,
+    return_info: Literal[True],
+) -> tuple[sparse.csr_array, DecodeInfo]: ...
+@overload
+def decode(
+    B: Any,
+    compression: Compression,
+    sparsity: int,
+    *,
+    method: str = "pgd",
+    constraint: Constraint = "real",
+    step: float = 0.9,
+    max_iter: int = 60,
+    tol: float = 1e-3,
+    l1: float = 0.1,
+    decode_sparsity: int | None = None,
+    allowed: Any = None,
+    denied: Any = None,
+    n_threads: int | None = None,
+    check_input: bool = True,
+    return_info: bool,
+) -> sparse.csr_array | tuple[sparse.csr_array, DecodeInfo]: ...
 def decode(
     B: Any,
     compression: Compression,
@@ -146,7 +204,7 @@ def decode(
     n_threads: int | None = None,
     check_input: bool = True,
     return_info: bool = False,
-) -> Any:
+) -> sparse.csr_array | tuple[sparse.csr_array, DecodeInfo]:
     """Sparse outputs y with Φy ≈ b, for every row b of B.
 
     Projected gradient descent, ``"pgd"`` (Algorithm 2 of the paper): from v = 0,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -286,6 +286,39 @@ class ShoreRegressor(Streaming):
         )  # fmt: skip
         return found, info
 
+    @overload
+    def predict(
+        self,
+        X: Any,
+        *,
+        sparsity: int | None = None,
+        allowed: Any = None,
+        denied: Any = None,
+        n_threads: int | None = None,
+        return_info: Literal[False] = False,
+    ) -> sparse.csr_array: ...
+    @overload
+    def predict(
+        self,
+        X: Any,
+        *,
+        sparsity: int | None = None,
+        allowed: Any = None,
+        denied: Any = None,
+        n_threads: int | None = None,
+        return_info: Literal[True],
+    ) -> tuple[sparse.csr_array, DecodeInfo]: ...
+    @overload
+    def predict(
+        self,
+        X: Any,
+        *,
+        sparsity: int | None = None,
+        allowed: Any = None,
+        denied: Any = None,
+        n_threads: int | None = None,
+        return_info: bool,
+    ) -> sparse.csr_array | tuple[sparse.csr_array, DecodeInfo]: ...
     def predict(
         self,
         X: Any,
@@ -295,7 +328,7 @@ class ShoreRegressor(Streaming):
         denied: Any = None,
         n_threads: int | None = None,
         return_info: bool = False,
-    ) -> Any:
+    ) -> sparse.csr_array | tuple[sparse.csr_array, DecodeInfo]:
         """Sparse outputs for every row.
 
         Parameters

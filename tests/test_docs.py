@@ -1,4 +1,4 @@
-"""The code in the README and in docs/ runs as it is, and prints what is said below it."""
+"""The code in the README, in docs/ and in the examples' READMEs runs as it is, and prints what is said below it."""
 
 import contextlib
 import io
@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BLOCKS = [
-    pytest.param(code, expected, id=f"{path.name}-{number}")
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    pytest.param(code, expected, id=f"{path.relative_to(ROOT).as_posix()}-{number}")
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md")))
     for number, (code, expected) in enumerate(
         re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     )

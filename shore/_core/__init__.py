@@ -29,6 +29,10 @@
                         └─► decode.pyx             RowDecoder: the engine with one row in work
                             or projection.pyx      RowProjector: Π, for the uncompressed model
 
+    shore.capi ─────► capi.pyx              the C interface (include/shore.h), on the caller's thread
+                        ├─► decode.pyx             decode, and a full pass, which is its first step
+                        └─► projection.pyx
+
     shore.datasets ─► xmc.pyx               text of the Extreme Classification Repository to CSR rows, and back
                         └─► xmc.h                  one line: labels, features, exact decimals
 

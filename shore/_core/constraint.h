@@ -12,15 +12,8 @@
 
 #include <math.h>
 #include <stdint.h>
+#include "shore.h" /* shore_constraint */
 #include "topk.h"
-
-enum { SHORE_REAL = 0, SHORE_NONNEG = 1, SHORE_BINARY = 2, SHORE_BOX = 3, SHORE_SIMPLEX = 4 };
-
-typedef struct {
-    int kind;
-    double low, high; /* box */
-    double total;     /* simplex */
-} shore_constraint;
 
 /* Which outputs a row may use: all but those marked in `forbidden`, and only (or none of) those listed. */
 typedef struct {

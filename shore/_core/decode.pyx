@@ -5,16 +5,15 @@ from libc.stdlib cimport free, malloc
 
 from shore._core._typedefs cimport int64_t, real_t, uint8_t
 from shore._core.compression cimport Phi, shore_compression
-from shore._core.feasible cimport SHORE_REAL, FeasibleSet, shore_constraint, shore_is_absolute, shore_support
+from shore._core.feasible cimport FeasibleSet, shore_is_absolute, shore_support
 from shore._core.runtime cimport simd_level
+from shore.capi cimport (
+    SHORE_CD, SHORE_OMP, SHORE_PGD, SHORE_REAL, shore_constraint, shore_decode_outcome)
 
 import numpy as np
 
 
 cdef extern from "decode.h" nogil:
-    int SHORE_PGD
-    int SHORE_CD
-    int SHORE_OMP
     int SHORE_FISTA
     ctypedef size_t (*bytes_fn)(const shore_decode_options *) noexcept
     ctypedef int64_t (*lanes_fn)(const shore_compression *) noexcept
@@ -45,22 +44,57 @@ cdef enum:
     WORKSPACE_BYTES = 1 << 28
 
 
-cdef void _set_options(
-    shore_decode_options *options, shore_constraint *by_size, int method, Phi phi, FeasibleSet feasible,
-    int64_t sparsity, int64_t keep, double step, int64_t max_iter, double tol, double l1,
-) noexcept:
+cdef void set_options(
+    shore_decode_options *options, shore_constraint *by_size, int method, const shore_compression *phi,
+    const shore_constraint *constraint, int64_t sparsity, int64_t keep, double step, int64_t max_iter, double tol,
+    double l1,
+) noexcept nogil:
+    """All but max_rows. The options point to `by_size`, which is written here, and to all that is given."""
     by_size.kind = SHORE_REAL
     options.method = method
-    options.phi = &phi.c
-    options.constraint = &feasible.constraint
-    options.search = &feasible.constraint if method == SHORE_PGD or method == SHORE_CD else by_size
+    options.phi = phi
+    options.constraint = constraint
+    options.search = constraint if method == SHORE_PGD or method == SHORE_CD else by_size
     options.sparsity, options.keep = sparsity, keep
     options.max_iter = max_iter
     options.step = step
     options.tol = tol
     options.l1 = l1
-    options.note_quantile = shore_note_quantile(phi.c.n_outputs, shore_is_absolute(options.search))
+    options.note_quantile = shore_note_quantile(phi.n_outputs, shore_is_absolute(options.search))
     options.screening = True
+
+
+cdef inline size_t _bytes(const shore_decode_options *options, bint is_double) noexcept nogil:
+    if is_double:
+        return shore_decode_bytes_double[simd_level()](options)
+    return shore_decode_bytes_float[simd_level()](options)
+
+
+cdef size_t set_max_rows(shore_decode_options *options, bint is_double, int64_t most) noexcept nogil:
+    """Sets how many of `most` rows are in work at once. Returns the bytes of a workspace: no fewer for more rows."""
+    cdef int64_t lanes
+    if is_double:
+        lanes = shore_decode_lanes_double[simd_level()](options.phi)
+    else:
+        lanes = shore_decode_lanes_float[simd_level()](options.phi)
+    options.max_rows = max(1, min(lanes, most))
+    while options.max_rows > 1 and _bytes(options, is_double) > WORKSPACE_BYTES:
+        options.max_rows -= 1
+    return _bytes(options, is_double)
+
+
+cdef void run_engine(
+    const shore_decode_options *options, const real_t *B, int64_t n, const shore_support *permits, bint one_permit,
+    int64_t *counter, char *workspace, int64_t *index, real_t *value, int64_t *count,
+    shore_decode_outcome *outcome,
+) noexcept nogil:
+    """Decodes rows until the counter is at n. The workspace starts on a cache line."""
+    if real_t is float:
+        shore_decode_rows_float[simd_level()](
+            options, B, n, permits, counter, one_permit, workspace, index, value, count, outcome)
+    else:
+        shore_decode_rows_double[simd_level()](
+            options, B, n, permits, counter, one_permit, workspace, index, value, count, outcome)
 
 
 def decode_rows(
@@ -83,8 +117,7 @@ def decode_rows(
     int64_t max_rows=0,
 ):
     """Decode every row. `screening` and `max_rows` (in work at once, 0 for what suits) are for tests."""
-    cdef int64_t n = B.shape[0], counter = 0, i, lanes
-    cdef int level = simd_level()
+    cdef int64_t n = B.shape[0], counter = 0, i, most = max_rows if max_rows > 0 else (n + n_threads - 1) // n_threads
     cdef shore_decode_options options
     cdef shore_constraint by_size
     cdef size_t workspace_bytes
@@ -92,21 +125,10 @@ def decode_rows(
     cdef int64_t n_permits = n if feasible.has_list and not feasible.list_is_shared else 1
     if n == 0:
         return
-    _set_options(&options, &by_size, method, phi, feasible, sparsity, index.shape[1], step, max_iter, tol, l1)
+    set_options(&options, &by_size, method, &phi.c, &feasible.constraint, sparsity, index.shape[1], step, max_iter, tol,
+                l1)
     options.screening = screening
-    if real_t is float:
-        lanes = shore_decode_lanes_float[level](&phi.c)
-    else:
-        lanes = shore_decode_lanes_double[level](&phi.c)
-    options.max_rows = max(1, min(lanes, max_rows if max_rows > 0 else (n + n_threads - 1) // n_threads))
-    while True:
-        if real_t is float:
-            workspace_bytes = shore_decode_bytes_float[level](&options)
-        else:
-            workspace_bytes = shore_decode_bytes_double[level](&options)
-        if workspace_bytes <= WORKSPACE_BYTES or options.max_rows == 1:
-            break
-        options.max_rows = options.max_rows // 2
+    workspace_bytes = set_max_rows(&options, real_t is double, most)
     # Cache lines of its own for every thread: 64 bytes more, to start on one.
     cdef uint8_t[:, ::1] workspace = np.zeros((n_threads, workspace_bytes + 128), dtype=np.uint8)
 
@@ -118,27 +140,14 @@ def decode_rows(
             permits[i] = feasible.support_of(first_row + i)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             for i in prange(n_threads, schedule="static", chunksize=1):
-                _run_engine(&options, B, permits, &counter, n_permits == 1 and n > 0, workspace, index, value,
-                            count, outcome, level, i)
+                run_engine(&options, &B[0, 0], n, permits, n_permits == 1, &counter, _aligned(&workspace[i, 0]),
+                           &index[0, 0], &value[0, 0], &count[0], <shore_decode_outcome *> &outcome[0])
     finally:
         free(permits)
 
 
-cdef inline void _run_engine(
-    const shore_decode_options *options, const real_t[:, ::1] B, const shore_support *permits, int64_t *counter,
-    bint one_permit, uint8_t[:, ::1] workspace, int64_t[:, ::1] index, real_t[:, ::1] value, int64_t[::1] count,
-    uint8_t[::1] outcome, int level, int64_t thread,
-) noexcept nogil:
-    cdef char *start = <char *> &workspace[thread, 0]
-    start = start + (64 - <size_t> start % 64) % 64
-    if real_t is float:
-        shore_decode_rows_float[level](
-            options, &B[0, 0], B.shape[0], permits, counter, one_permit, start, &index[0, 0], &value[0, 0],
-            &count[0], <shore_decode_outcome *> &outcome[0])
-    else:
-        shore_decode_rows_double[level](
-            options, &B[0, 0], B.shape[0], permits, counter, one_permit, start, &index[0, 0], &value[0, 0],
-            &count[0], <shore_decode_outcome *> &outcome[0])
+cdef inline char *_aligned(uint8_t *memory) noexcept nogil:
+    return <char *> memory + (64 - <size_t> memory % 64) % 64
 
 
 cdef class RowDecoder:
@@ -164,13 +173,9 @@ cdef class RowDecoder:
         self.phi, self.feasible = phi, feasible
         self.permit = feasible.support_of(0)
         self.is_double = phi.is_double
-        self.level = simd_level()
-        _set_options(&self.options, &self.by_size, method, phi, feasible, sparsity, keep, step, max_iter, tol, l1)
-        self.options.max_rows = 1
-        if self.is_double:
-            self.workspace_bytes = shore_decode_bytes_double[self.level](&self.options)
-        else:
-            self.workspace_bytes = shore_decode_bytes_float[self.level](&self.options)
+        set_options(&self.options, &self.by_size, method, &phi.c, &feasible.constraint, sparsity, keep, step, max_iter,
+                    tol, l1)
+        self.workspace_bytes = set_max_rows(&self.options, self.is_double, 1)
 
     cdef int64_t decode(
         self,
@@ -183,11 +188,9 @@ cdef class RowDecoder:
         cdef int64_t counter = 0, count = 0
         cdef shore_decode_outcome outcome
         if self.is_double:
-            shore_decode_rows_double[self.level](
-                &self.options, <const double *> b, 1, &self.permit, &counter, True, workspace, index,
-                <double *> value, &count, &outcome)
+            run_engine(&self.options, <const double *> b, 1, &self.permit, True, &counter, workspace, index,
+                       <double *> value, &count, &outcome)
         else:
-            shore_decode_rows_float[self.level](
-                &self.options, <const float *> b, 1, &self.permit, &counter, True, workspace, index,
-                <float *> value, &count, &outcome)
+            run_engine(&self.options, <const float *> b, 1, &self.permit, True, &counter, workspace, index,
+                       <float *> value, &count, &outcome)
         return count

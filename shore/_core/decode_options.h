@@ -1,12 +1,14 @@
-/* The decode engine's shared, read-only description of the problem, and what it says of a row: no kernels. */
+/* The decode engine's shared, read-only description of the problem: no kernels. */
 #ifndef SHORE_DECODE_OPTIONS_H
 #define SHORE_DECODE_OPTIONS_H
 
 #include <stdint.h>
 #include "compression.h"
 #include "constraint.h"
+#include "shore.h" /* the other methods, and shore_decode_outcome: what is said of a row */
 
-enum { SHORE_PGD = 0, SHORE_CD = 1, SHORE_OMP = 2, SHORE_FISTA = 3 };
+/* Not in shore.h: its step is in units of 1/‖Φ‖₂², which callers in C do not have. */
+enum { SHORE_FISTA = 3 };
 
 typedef struct {
     int method;
@@ -23,14 +25,5 @@ typedef struct {
     int screening;     /* 0 decides every projection by a full pass: for tests */
     int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
 } shore_decode_options;
-
-/* What a row came to, beside its entries. */
-typedef struct {
-    int64_t n_iter;
-    int64_t full_passes;
-    double residual;
-    double step;
-    int64_t converged;
-} shore_decode_outcome;
 
 #endif

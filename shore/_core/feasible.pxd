@@ -1,14 +1,8 @@
 from shore._core._typedefs cimport int64_t, uint8_t
+from shore.capi cimport shore_constraint
 
 
 cdef extern from "constraint.h" nogil:
-    int SHORE_REAL
-    ctypedef struct shore_constraint:
-        int kind
-        double low
-        double high
-        double total
-
     int shore_is_absolute(const shore_constraint *c) noexcept
 
     ctypedef struct shore_support:

@@ -4,8 +4,9 @@ from cython.parallel cimport parallel, prange
 
 from shore._core._openmp cimport omp_get_thread_num
 from shore._core._typedefs cimport index_t, int64_t, real_t, uint8_t
-from shore._core.feasible cimport FeasibleSet, shore_constraint, shore_support
+from shore._core.feasible cimport FeasibleSet, shore_support
 from shore._core.runtime cimport simd_level
+from shore.capi cimport shore_constraint
 
 import numpy as np
 
@@ -36,9 +37,28 @@ cdef extern from "projection.h" nogil:
     csr_double_fn *shore_project_csr_double
 
 
+cdef size_t project_bytes(int64_t sparsity) noexcept nogil:
+    """Of a workspace: room for the best entries of one row."""
+    return sparsity * sizeof(shore_entry)
+
+
+cdef int64_t project_row(
+    const real_t *v, int64_t n_outputs, const shore_constraint *constraint, const shore_support *support,
+    int64_t sparsity, char *workspace, int64_t *index, real_t *value,
+) noexcept nogil:
+    """One dense row. Returns how many entries were written, or -1 for a row with NaN or infinity."""
+    cdef shore_topk top
+    top.entries = <shore_entry *> workspace
+    top.capacity = sparsity
+    if real_t is float:
+        return shore_project_dense_float[simd_level()](v, n_outputs, constraint, support, &top, index, value)
+    else:
+        return shore_project_dense_double[simd_level()](v, n_outputs, constraint, support, &top, index, value)
+
+
 def _workspace(int n_threads, int64_t capacity):
-    """Room for the best entries of one row, for every thread; rows start on cache lines of their own."""
-    return np.empty((n_threads, (capacity * sizeof(shore_entry) + 63) // 64 * 64), dtype=np.uint8)
+    """A workspace for every thread, on cache lines of its own."""
+    return np.empty((n_threads, (project_bytes(capacity) + 63) // 64 * 64), dtype=np.uint8)
 
 
 def project_dense(
@@ -52,7 +72,6 @@ def project_dense(
 ):
     """Project dense rows; row i of the result is index[i, :count[i]], value[i, :count[i]]."""
     cdef int64_t n = rows.shape[0], n_outputs = rows.shape[1], capacity = index.shape[1], i
-    cdef int level = simd_level()
     if n == 0 or n_outputs == 0:
         count[:] = 0
         return
@@ -60,23 +79,17 @@ def project_dense(
 
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
         for i in prange(n, schedule="static"):
-            count[i] = _dense_row(rows, feasible, first_row, index, value, workspace, i, level)
+            count[i] = _dense_row(rows, feasible, first_row, index, value, workspace, i)
 
 
 cdef inline int64_t _dense_row(
     const real_t[:, ::1] rows, FeasibleSet feasible, int64_t first_row, int64_t[:, ::1] index,
-    real_t[:, ::1] value, uint8_t[:, ::1] workspace, int64_t i, int level,
+    real_t[:, ::1] value, uint8_t[:, ::1] workspace, int64_t i,
 ) noexcept nogil:
     cdef shore_support support = feasible.support_of(first_row + i)
-    cdef shore_topk top
-    top.entries = <shore_entry *> &workspace[omp_get_thread_num(), 0]
-    top.capacity = index.shape[1]
-    if real_t is float:
-        return shore_project_dense_float[level](
-            &rows[i, 0], rows.shape[1], &feasible.constraint, &support, &top, &index[i, 0], &value[i, 0])
-    else:
-        return shore_project_dense_double[level](
-            &rows[i, 0], rows.shape[1], &feasible.constraint, &support, &top, &index[i, 0], &value[i, 0])
+    return project_row(
+        &rows[i, 0], rows.shape[1], &feasible.constraint, &support, index.shape[1],
+        <char *> &workspace[omp_get_thread_num(), 0], &index[i, 0], &value[i, 0])
 
 
 def project_csr(
@@ -169,8 +182,7 @@ cdef class RowProjector:
         self.permit = feasible.support_of(0)
         self.n_outputs, self.sparsity = n_outputs, sparsity
         self.is_double = is_double
-        self.level = simd_level()
-        self.workspace_bytes = sparsity * sizeof(shore_entry)
+        self.workspace_bytes = project_bytes(sparsity)
 
     cdef int64_t project(
         self,
@@ -180,13 +192,10 @@ cdef class RowProjector:
         void *value,                   # OUT  (s,)
     ) noexcept nogil:
         """Returns how many entries were written, or -1 for a row with NaN or infinity."""
-        cdef shore_topk top
-        top.entries = <shore_entry *> workspace
-        top.capacity = self.sparsity
         if self.is_double:
-            return shore_project_dense_double[self.level](
-                <const double *> row, self.n_outputs, &self.feasible.constraint, &self.permit, &top, index,
-                <double *> value)
-        return shore_project_dense_float[self.level](
-            <const float *> row, self.n_outputs, &self.feasible.constraint, &self.permit, &top, index,
-            <float *> value)
+            return project_row(
+                <const double *> row, self.n_outputs, &self.feasible.constraint, &self.permit, self.sparsity, workspace,
+                index, <double *> value)
+        return project_row(
+            <const float *> row, self.n_outputs, &self.feasible.constraint, &self.permit, self.sparsity, workspace,
+            index, <float *> value)
