@@ -122,8 +122,9 @@ def mapped(path: str) -> ShoreRegressor:
 
 
 def memory_limits(client: Any) -> list[float]:
-    """Bytes that each worker may use; infinity for those without a limit."""
-    return [float(limit or "inf") for limit in client.run(_memory_limit).values()]
+    """Bytes that each worker may use; infinity for those without a limit. Workers that are being lost do not count."""
+    limits = client.run(_memory_limit, on_error="ignore").values()
+    return [float(limit or "inf") for limit in limits] or [float("inf")]
 
 
 def _memory_limit(dask_worker: Any) -> int | None:
