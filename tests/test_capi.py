@@ -286,18 +286,22 @@ PyMODINIT_FUNC PyInit_client(void) { return PyModule_Create(&module); }
 CALL = "import shore, client; print(client.shape(shore.capi.phi(shore.SparseSignCompression(20, 300))))"
 
 
-def compile_client(folder, include, compiler="CC", *flags):
+def compile_module(source, include, compiler="CC", *flags):
     command = sysconfig.get_config_var(compiler).split()
     if shutil.which(command[0]) is None:
         pytest.skip(f"no compiler {command[0]}")
-    source = folder / ("client.cc" if compiler == "CXX" else "client.c")
-    source.write_text(MODULE)
-    target = folder / f"client{sysconfig.get_config_var('EXT_SUFFIX')}"
+    target = source.with_name(f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}")
     subprocess.run(
         [*command, "-shared", "-fPIC", "-Wall", "-Werror", *flags, f"-I{include}",
          f"-I{sysconfig.get_path('include')}", str(source), "-o", str(target)],
         check=True,
     )  # fmt: skip
+
+
+def compile_client(folder, include, compiler="CC", *flags):
+    source = folder / ("client.cc" if compiler == "CXX" else "client.c")
+    source.write_text(MODULE)
+    compile_module(source, include, compiler, *flags)
 
 
 def call_client(folder):
@@ -343,6 +347,50 @@ def test_other_capsules_are_refused(tmp_path):
         capture_output=True, text=True,
     )  # fmt: skip
     assert "ValueError: PyCapsule_GetPointer called with incorrect name" in done.stderr
+
+
+def blocks_of_the_page(language):
+    page = (Path(__file__).parent.parent / "docs" / "embedding.md").read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+@unix
+def test_cython_of_the_documentation(tmp_path):
+    (code,) = blocks_of_the_page("cython")
+    (tmp_path / "documented.pyx").write_text(code, encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "cython", "-3", "documented.pyx"], cwd=tmp_path, check=True)
+    compile_module(tmp_path / "documented.c", shore.get_include(), "CC", "-Wno-unused-function")
+    call = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import numpy as np, shore, documented\n"
+        "phi = shore.SparseSignCompression(60, 500)\n"
+        "B = np.random.default_rng(0).normal(size=(20, 60)).astype(np.float32)\n"
+        "index, value, count = np.empty((20, 4), np.int64), np.empty((20, 4), np.float32), np.empty(20, np.int64)\n"
+        "documented.decode(B, shore.capi.phi(phi), index, value, count)\n"
+        "expected = shore.decode(B, phi, 4)\n"
+        "print((count == 4).all(), (index.ravel() == expected.indices).all(), (value.ravel() == expected.data).all())"
+    )
+    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True True True\n", "")
+
+
+@unix
+def test_c_of_the_documentation(tmp_path):
+    (code,) = blocks_of_the_page("c")
+    includes, body = code[: code.index("const")], code[code.index("const") :]
+    parameters = "const float *row, int64_t n_outputs, int64_t sparsity, void *workspace, int64_t *index, float *value"
+    (tmp_path / "documented.c").write_text(f"{includes}\nint64_t first({parameters}) {{\n{body}\nreturn count;\n}}\n")
+    compile_module(tmp_path / "documented.c", shore.get_include())
+    V = np.random.default_rng(0).normal(size=(1, 90)).astype(np.float32)
+    slots = through_c.Slots(1, 5, np.float32)
+    workspace = through_c.Workspace(through_c.api.project_workspace(5))
+    library = ctypes.PyDLL(str(next(tmp_path.glob("documented*.so"))))  # it imports: with the GIL
+    library.first.restype = ctypes.c_int64
+    library.first.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64] + 3 * [ctypes.c_void_p]
+    slots.count[0] = library.first(
+        V.ctypes.data, 90, 5, workspace.address, slots.index.ctypes.data, slots.value.ctypes.data
+    )
+    reference.assert_same_bits(slots.csr(90), shore.project(V, 5, "nonneg"))
 
 
 def test_pxd_and_header_have_the_same_functions():
