@@ -13,7 +13,9 @@ from shore import decoders
 CONSTRAINTS = ["real", "nonneg", "binary", shore.Box(-1, 2), shore.Box(0, 0.8), shore.Simplex(2.0)]
 constraints = pytest.mark.parametrize("constraint", CONSTRAINTS, ids=str)
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-KINDS = ["gaussian", "sparse_sign", "sparse_sign_5", "sparse_sign_2", "sparse_sign_1", "head_tail", "head_tail_5", "matrix"]
+KINDS = [
+    "gaussian", "sparse_sign", "sparse_sign_5", "sparse_sign_2", "sparse_sign_1", "head_tail", "head_tail_5", "matrix",
+]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
