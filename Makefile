@@ -83,7 +83,7 @@ peers: .venv-peers/installed
 
 clean:
 	rm -rf $(VENV) .venv-* build dist wheelhouse *.egg-info docs/api docs/examples
-	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache asv_bench/.asv asv_bench/env asv_bench/html
 	rm -rf shore/_core/*.c shore/_core/*.so
 	cd examples/embedding && rm -rf build *.egg-info texttags/*.c
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
