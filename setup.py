@@ -6,6 +6,8 @@ SHORE_DEBUG=1
     Bounds checks in Cython, assertions in C, no optimisation, debug symbols.
 SHORE_NO_OPENMP=1
     Build without OpenMP even where the compiler has it (one thread everywhere).
+SHORE_SANITIZE=address,undefined (or another list that the compiler's -fsanitize takes)
+    Instrumented modules, with debug symbols; a finding ends the process. tools/sanitize.py builds and uses them.
 """
 
 import os
@@ -25,6 +27,7 @@ MODULES = ["runtime", "feasible", "projection", "compression", "decode", "linear
 
 DEBUG = os.environ.get("SHORE_DEBUG", "0") not in ("", "0")
 NO_OPENMP = os.environ.get("SHORE_NO_OPENMP", "0") not in ("", "0")
+SANITIZE = os.environ.get("SHORE_SANITIZE", "")
 
 DIRECTIVES = {
     "language_level": 3,
@@ -91,6 +94,15 @@ class BuildCore(build_ext):
             macros.append(("SHORE_DEBUG", "1"))
         else:
             compile_flags += ["-O3"] if unix else ["/O2"]
+        if SANITIZE:
+            compile_flags += [
+                "-O1",
+                "-g",
+                "-fno-omit-frame-pointer",
+                f"-fsanitize={SANITIZE}",
+                "-fno-sanitize-recover=all",
+            ]
+            link_flags += [f"-fsanitize={SANITIZE}"]
 
         openmp = None if NO_OPENMP else find_openmp(self.compiler)
         if openmp is None:
