@@ -6,7 +6,7 @@ SOURCES := $(shell find shore -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o 
            pyproject.toml setup.py README.md MANIFEST.in
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint docs wheel wheel-check bench bench-check bars peers clean
+.PHONY: demo test lint docs sanitize sanitize-quick deep wheel wheel-check bench bench-check bars peers clean
 
 # The main job on a synthetic problem of the paper's kind.
 demo: $(VENV)/installed
@@ -27,6 +27,19 @@ lint: $(VENV)/with-lint
 docs: $(VENV)/with-docs
 	rm -rf docs/api docs/examples
 	$(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/site
+
+# The tests on builds with AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; the last needs clang. The
+# quick run: the tests of the kernels, on the first build alone.
+sanitize: $(VENV)/with-test
+	cd tools && ../$(BIN)/python -m deep.sanitizers
+
+sanitize-quick: $(VENV)/with-test
+	cd tools && ../$(BIN)/python -m deep.sanitizers --quick
+
+# Fuzzers, faults, sanitizers, leaks, certificates and forward errors at length, within an hour; needs clang. The figures
+# go to docs/reliability.md.
+deep: $(VENV)/with-test $(VENV)/with-deep
+	cd tools && ../$(BIN)/python -m deep
 
 # The wheel for other machines: from the source distribution, with the libraries it needs inside.
 wheel: $(VENV)/with-wheel

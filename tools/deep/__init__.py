@@ -1,0 +1,20 @@
+"""The long checks, whose figures are in docs/reliability.md: `make deep`.
+
+::
+
+    __main__.py      all parts, one after the other; the summary; the figures of the page
+      ├─► properties.py     tests/fuzz under hypothesis's profile `deep`
+      ├─► coverage.py       fuzzers that follow coverage, on an instrumented build
+      │     └─► targets/         what they call: the reader of text, the reader of model files
+      ├─► sanitizers.py     the tests on instrumented builds: `make sanitize`
+      ├─► faults.py         tests/faults, at length
+      ├─► leaks.py          memory over 10,000 cycles of fit, predict, save and load
+      ├─► errors.py         forward errors of the solvers against 50 digits
+      └─► certificate.py    screening against the loop without it, on 1,000,000 rows
+    builds.py        instrumented builds of the core, in build/deep
+    running.py       child processes: pytest with a count of its tests
+    outcome.py       what a part reports
+
+Every part is a module with `run(quick)` that returns an `Outcome`, and can be run alone: `python -m deep.leaks`, from
+the folder tools.
+"""

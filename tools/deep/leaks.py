@@ -1,0 +1,125 @@
+"""Memory over 10,000 cycles of fit, predict, save and load: it must not grow.
+
+A cycle fits a small model (of another kind each time: Φ, solver, decoder, F, dtype, rows), predicts, saves, loads,
+mapped or not, and predicts again with the same bits; it explains a row, predicts one by a `Predictor`, and makes a call
+that fails. What the process has of its own (RssAnon) is noted as it goes; a leak of 100 bytes in a cycle would be
+900 kB at the end.
+"""
+
+import contextlib
+import gc
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from deep.outcome import Outcome, main
+
+_CYCLES = {"quick": 400, "long": 10_000}
+# The first cycles fill caches: of NumPy's allocator, of threads, of modules that are imported late.
+_WARM_SHARE = 0.1
+# What the allocator may keep in other places at the end than it did when it was warm: a hundred pages.
+_MOST_BYTES = 400 * 1024
+
+
+def _own_bytes():
+    """Anonymous memory of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("RssAnon")))
+
+
+def _kinds():
+    """Models of every kind, each with the form its rows have."""
+    import shore
+
+    of_phi = [
+        {},
+        {"compression": "gaussian"},
+        {"compression": "head_tail"},
+        {"compression": None},
+        {"compression": shore.SparseSignCompression(16, 40, nnz_per_output=5)},
+    ]
+    of_solver = [
+        {"solver": "cholesky"},
+        {"solver": "dual"},
+        {"solver": "cg"},
+        {"alpha": "auto"},
+        {"fit_intercept": True},
+    ]
+    of_decoder = [
+        {},
+        {"decoder": "omp", "constraint": "real"},
+        {"decoder": "cd"},
+        {"decoder": "fista"},
+        {"constraint": "binary"},
+        {"constraint": shore.Simplex()},
+        {"constraint": shore.Box(-1, 1)},
+    ]
+    for phi, solver, decoder in itertools.product(of_phi, of_solver, of_decoder):
+        for dtype, sparse_rows in itertools.product(("float32", "float64"), (False, True)):
+            yield {"n_components": 16, "dtype": dtype} | phi | solver | decoder, sparse_rows
+
+
+def _cycle(kind, data, path):
+    """One model from fit to file and back."""
+    import numpy as np
+    from scipy import sparse
+
+    import shore
+
+    options, sparse_rows = kind
+    X = sparse.csr_array(data.X) if sparse_rows else data.X
+    model = shore.ShoreRegressor(3, n_threads=2, **options).fit(X, data.Y)
+    predicted = model.predict(X)
+    with contextlib.suppress(ValueError):
+        model.predict(X[:, 1:])
+    if model.compression_ is not None:
+        model.explain(X[:1], 3)
+    model.predictor()(np.asarray(data.X[0], dtype=options["dtype"]))
+    model.save(path)
+    again = shore.load(path, mmap=sparse_rows).predict(X)
+    if again.data.tobytes() != predicted.data.tobytes():
+        raise AssertionError("a loaded model predicts something else")
+
+
+def child(cycles):
+    """The cycles, in a process of their own; prints [cycle, bytes] now and then."""
+    import shore
+
+    data = shore.datasets.make_synthetic(24, 6, 40, sparsity=2, snr_db=30, seed=0)
+    kinds, every = itertools.cycle(_kinds()), max(1, cycles // 100)
+    with tempfile.TemporaryDirectory() as folder:
+        for done in range(1, cycles + 1):
+            _cycle(next(kinds), data, Path(folder) / "m.shore")
+            if done % every == 0:
+                gc.collect()
+                print(json.dumps([done, _own_bytes()]), flush=True)
+
+
+def run(quick=False):
+    """Run the cycles and look at how memory went."""
+    outcome = Outcome("Memory")
+    cycles = _CYCLES["quick" if quick else "long"]
+    print(f"  {cycles:,} cycles ...", flush=True)
+    ended = subprocess.run([sys.executable, "-m", "deep.leaks", "--child", str(cycles)], capture_output=True, text=True)
+    if ended.returncode:
+        outcome.fail(f"the cycles ended with {ended.returncode}: {ended.stderr[-3000:]}")
+        return outcome
+    seen = [json.loads(line) for line in ended.stdout.splitlines()]
+    warm = next(size for done, size in seen if done >= cycles * _WARM_SHARE)
+    grown = seen[-1][1] - warm
+    outcome.add("cycles of fit, predict, save and load", seen[-1][0])
+    outcome.add("own memory when warm", f"{warm / 1e6:.2f} MB")
+    outcome.add("growth from there to the end", f"{grown / 1024:+.0f} kB")
+    if grown > _MOST_BYTES:
+        outcome.fail(f"memory grew by {grown:,} bytes: {seen}")
+    return outcome
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(int(sys.argv[2]))
+    else:
+        main(run, __doc__)

@@ -1,0 +1,1 @@
+"""What the fuzzers that follow coverage call. Each module is a program of its own, started by `deep.coverage`."""
