@@ -77,8 +77,13 @@ class Build:
         own = {"LD_PRELOAD": self.preload, "PYTHONPATH": str(self.folder), "PYTHONSAFEPATH": "1", **self.options}
         return os.environ | own | more
 
+    def clear(self):
+        """Forget what was found."""
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir()
+
     def findings(self):
-        """What was found since the build was made ready, as text."""
+        """What was found since then, as text."""
         return [path.read_text(errors="replace") for path in sorted(self.logs.glob("log.*"))]
 
 
@@ -171,11 +176,9 @@ def _find_planted(build, compiler):
     sanitize = [f"-fsanitize={_SANITIZERS[build.kind]}", "-fno-sanitize-recover=all"]
     subprocess.run([compiler, "-g", "-O1", "-shared", "-fPIC", *openmp, *sanitize, source, "-o", library], check=True)
     for name in PLANTED[build.kind]:
-        shutil.rmtree(build.logs, ignore_errors=True)
-        build.logs.mkdir()
+        build.clear()
         call = f"import ctypes; ctypes.CDLL({str(library)!r}).{name}(64)"
         ended = subprocess.run([sys.executable, "-c", call], env=build.environment(), capture_output=True)
         if ended.returncode == 0 or not build.findings():
             raise RuntimeError(f"the {build.kind} build does not report a planted {name}: its reports mean nothing")
-    shutil.rmtree(build.logs)
-    build.logs.mkdir()
+    build.clear()

@@ -73,14 +73,14 @@ def _fuzz(outcome, build, target, seconds):
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
     done = re.search(r"Done (\d+) runs", ended.stderr)
     reached = re.findall(r"cov: (\d+) ft: \d+ corp: (\d+)", ended.stderr)
-    if ended.returncode or done is None or not reached:
-        outcome.fail(f"{target} ended with {ended.returncode}:\n{ended.stdout[-2000:]}\n{ended.stderr[-6000:]}")
+    found = build.findings()
+    if ended.returncode or found or done is None or not reached:
+        said = found or [ended.stdout[-2000:] + ended.stderr[-6000:]]
+        outcome.fail(f"{target} ended with {ended.returncode}: {said}; its input is in {findings}")
         return
     outcome.add(f"{target}: inputs", int(done[1]))
     outcome.add(f"{target}: edges reached", int(reached[-1][0]))
     outcome.add(f"{target}: inputs kept for new edges", int(reached[-1][1]))
-    for text in build.findings():
-        outcome.fail(f"{target}: {text}")
 
 
 def run(quick=False):
@@ -88,6 +88,7 @@ def run(quick=False):
     outcome = Outcome("Fuzzing by coverage")
     build = builds.make("coverage")
     for target in _SEEDS:
+        build.clear()
         _fuzz(outcome, build, target, _SECONDS["quick" if quick else "long"])
     return outcome
 
