@@ -146,6 +146,7 @@ def _check_compressed(matrix: Any, name: str) -> None:
     if matrix.format == "csc":
         major, minor = minor, major
     indptr, size = matrix.indptr, matrix.data.shape[0]
+    _require_fit(matrix.data.ndim == (3 if matrix.format == "bsr" else 1), name, f"data has shape {matrix.data.shape}")
     _require_fit(indptr.ndim == 1 and indptr.dtype.kind in "iu", name, "indptr must be a 1-D array of integers")
     _require_fit(len(indptr) == major + 1, name, f"indptr has length {len(indptr)}, but {major + 1} is needed")
     _require_fit(indptr[0] == 0, name, f"indptr must start with 0, not with {indptr[0]}")
@@ -160,27 +161,48 @@ def _check_sparse(matrix: Any, name: str) -> None:
     if matrix.format in ("csr", "csc", "bsr"):
         _check_compressed(matrix, name)
     elif matrix.format == "coo":
+        _require_fit(matrix.data.ndim == 1, name, f"data has shape {matrix.data.shape}")
         for indices, end, what in zip((matrix.row, matrix.col), matrix.shape, ("row", "col"), strict=True):
             _require_fit(len(indices) == len(matrix.data), name, f"{what} must be as long as data")
             _check_indices(indices, end, name, what)
+    elif matrix.format == "dia":
+        offsets = matrix.offsets
+        fits = matrix.data.ndim == 2 and offsets.shape == matrix.data.shape[:1] and offsets.dtype.kind in "iu"
+        _require_fit(fits and len(np.unique(offsets)) == len(offsets), name, "offsets must be one integer per diagonal")
+    elif matrix.format == "lil":
+        lengths = [[len(row) for row in part] for part in (matrix.rows, matrix.data)]
+        fits = lengths[0] == lengths[1] and len(lengths[0]) == matrix.shape[0]
+        _require_fit(fits, name, "rows and data must be lists of the same lengths, one for each row")
+
+
+def _as_csr(matrix: Any, name: str) -> Any:
+    """The matrix in CSR, its structure checked, in a dtype that SciPy computes in."""
+    dtype = working_dtype(matrix.dtype, name)
+    _check_sparse(matrix, name)
+    if not matrix.dtype.isnative or (matrix.dtype.kind == "f" and matrix.dtype != dtype):
+        with np.errstate(over="ignore"):
+            matrix = matrix.astype(dtype)
+    if matrix.format == "csr":
+        return matrix
+    csr = sparse.csr_array(matrix)
+    _check_compressed(csr, name)
+    return csr
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:
     """The matrix as CSR with sorted indices and no duplicates, its structure checked; no copy if it is so."""
-    dtype = working_dtype(matrix.dtype, name)
-    _check_sparse(matrix, name)
-    if not matrix.dtype.isnative or (matrix.dtype.kind == "f" and matrix.dtype != dtype):  # SciPy knows no other floats
-        with np.errstate(over="ignore"):
-            matrix = matrix.astype(dtype)
-    given = matrix if matrix.format == "csr" else sparse.csr_array(matrix)
+    try:
+        given = _as_csr(matrix, name)
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
+        if str(error).startswith(name):
+            raise
+        raise ValueError(f"{name} is not a valid sparse matrix: {error}") from None  # in the words of SciPy or NumPy
     nnz = int(given.indptr[-1])  # arrays may be longer
     parts = (
         np.require(part, requirements=["C", "A"]) for part in (given.data[:nnz], given.indices[:nnz], given.indptr)
     )
     # A new object forgets what the old one believed of its arrays.
     csr = sparse.csr_array(tuple(parts), shape=given.shape)
-    if given is not matrix:
-        _check_compressed(csr, name)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
@@ -214,7 +236,8 @@ def check_rows(matrix: Any, name: str) -> Any:
     if isinstance(matrix, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
     rows: Any = matrix if is_sparse(matrix) else as_array(matrix, name, "a 2-D array")
-    working_dtype(rows.dtype, name)
+    if not is_sparse(rows):
+        working_dtype(rows.dtype, name)
     if rows.ndim != 2:
         hint = f". Reshape your data: one row is {name}[None, :]" if rows.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D with one row a sample, got shape {rows.shape}{hint}")

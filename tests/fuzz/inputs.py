@@ -78,7 +78,8 @@ def numbers_of(dtype, extremes):
     ]
     if extremes:
         ends = [info.max, info.tiny, info.smallest_subnormal, info.max / 2, info.tiny * 3]
-        ends += [1e38, 1e-38, 1e-40] if dtype.itemsize > 2 else []
+        ends += [1e38, 1e-38, 1e-40, 1e19, 1e25] if dtype.itemsize > 2 else []
+        ends += [1e160, 1e-160, 1e200] if dtype.itemsize > 4 else []  # whose squares leave the range
         parts.append(st.sampled_from([sign * float(dtype.type(end)) for end in ends for sign in (1, -1)]))
     return st.one_of(parts)
 

@@ -218,6 +218,12 @@ def _lil_row(rows, matrix):
     return rows
 
 
+def _longer_lists(lists, matrix):
+    lists = lists.copy()
+    lists[:] = [[*each, 1.0] for each in lists]
+    return lists
+
+
 def _there_and_back(indptr, matrix):
     """Row offsets that end at 0: as if nothing were stored, though rows have entries."""
     return np.append(np.where(np.arange(len(indptr) - 1) > 0, matrix.nnz, 0), [0] if len(indptr) > 2 else [-1])
@@ -251,4 +257,7 @@ FAULTS = {
     "coo, negative column": _in_format("coo", "coords", _coo_column),
     "coo, fewer numbers": _in_format("coo", "data", lambda array, _: array[:-1]),
     "lil, column too large": _in_format("lil", "rows", _lil_row),
+    "lil, longer lists of numbers": _in_format("lil", "data", _longer_lists),
+    "dia, more offsets": _in_format("dia", "offsets", lambda array, _: np.append(array, array[-1] + 1)),
+    "dia, fewer offsets": _in_format("dia", "offsets", lambda array, _: array[:-1]),
 }

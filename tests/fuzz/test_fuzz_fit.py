@@ -93,15 +93,16 @@ def test_column_major_rows_are_fitted_alike(data):
     assert_close(coef, other, intercept, other_intercept, condition, given, B)
 
 
+@pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
 @given(st.data())
-def test_extreme_numbers_give_a_finite_model_or_are_refused(data):
+def test_extreme_numbers_give_a_finite_model_or_are_refused(solver, data):
     n, d, K = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
-    given = data.draw(parameters(K)) | {"alpha": data.draw(st.sampled_from([0, 1e-300, 1e-30, 1.0, 1e30, 1e300]))}
-    X, Y = data.draw(matrices((n, d))), data.draw(matrices((n, K)))
-    inputs = {"X": X, "Y": Y}
+    alpha = data.draw(st.sampled_from([1.0, 0, 1e-300, 1e-30, 1e30, 1e300]))
+    given = data.draw(parameters(K)) | {"alpha": alpha, "solver": solver}
+    X, Y = (data.draw(matrices((n, k), ("float32", "float64", "int64"))) for k in (d, K))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", linalg.LinAlgWarning)  # of an X whose rank is not full
-        outcome = tried(lambda: fit(given, X.given, Y.given, None)[2], "X", "Y", "alpha", inputs=inputs.values())
+        outcome = tried(lambda: fit(given, X.given, Y.given, None)[2], "X", "Y", "alpha", inputs=[X, Y])
     if isinstance(outcome, Refusal):
         return
     assert np.isfinite(outcome.coef_).all()
@@ -119,10 +120,10 @@ def assert_solves(model, X, Y, given):
         return
     X, Y, W, b = (part.astype(np.longdouble) for part in (X, Y, model.coef_.T, model.intercept_))
     B = Y if model.compression_ is None else Y @ model.compression_.toarray().T.astype(np.longdouble)
+    norms = [np.sqrt(np.sum(part * part)) for part in (X, W, B)]
     if given["fit_intercept"]:
         X, B, b = X - X.mean(axis=0), B - B.mean(axis=0), 0
     gradient = X.T @ (X @ W + b - B) + model.alpha * W
-    norms = [np.sqrt(np.sum(part * part)) for part in (X, W, B)]
     # what the dtype cannot hold of W is lost
     tiny = np.longdouble(np.finfo(given["dtype"]).tiny) * (norms[0] ** 2 + model.alpha) * np.sqrt(W.size)
     size = norms[0] ** 2 * norms[1] + model.alpha * norms[1] + norms[0] * norms[2]
