@@ -179,9 +179,10 @@ def _as_csr(matrix: Any, name: str) -> Any:
     """The matrix in CSR, its structure checked, in a dtype that SciPy computes in."""
     dtype = working_dtype(matrix.dtype, name)
     _check_sparse(matrix, name)
-    if not matrix.dtype.isnative or (matrix.dtype.kind == "f" and matrix.dtype != dtype):
-        with np.errstate(over="ignore"):
-            matrix = matrix.astype(dtype)
+    if matrix.dtype.kind == "f" and matrix.dtype.itemsize == 2:
+        matrix = matrix.astype(dtype)
+    elif not matrix.dtype.isnative:
+        matrix = matrix.astype(matrix.dtype.newbyteorder("="))
     if matrix.format == "csr":
         return matrix
     csr = sparse.csr_array(matrix)
@@ -206,6 +207,9 @@ def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
+    if csr.dtype.kind == "f" and csr.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):  # infinity is refused by those who look at the numbers
+            csr = csr.astype(np.float64)
     return csr
 
 

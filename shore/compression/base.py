@@ -20,7 +20,7 @@ __all__ = ["Compression", "rebuild"]
 # Dense outputs are read in blocks of rows of about this size.
 _BLOCK_BYTES = 1 << 26
 # Lanczos steps to a norm; ten to twenty are enough for random Φ.
-_MOST_STEPS = 64
+_LEAST_STEPS, _MOST_STEPS = 12, 64
 
 
 def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
@@ -163,7 +163,9 @@ def _largest_eigenvalue(product: Callable[[npt.NDArray[np.float64]], npt.NDArray
             return math.inf
         values, vectors = np.linalg.eigh(tridiagonal[: k + 1, : k + 1])
         largest = float(values[-1])
-        if rest * abs(vectors[-1, -1]) <= 1e-2 * largest or k + 1 == len(tridiagonal):
+        # The estimate may rest near another eigenvalue, if the start has little of the vector of the largest.
+        settled = k + 1 >= _LEAST_STEPS and rest * abs(vectors[-1, -1]) <= 1e-2 * largest
+        if settled or rest <= 1e-6 * largest or k + 1 == len(tridiagonal):
             break
         tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = rest
         basis = np.concatenate([basis, w[None] / rest])
