@@ -45,6 +45,8 @@ def _check_list(given: Any, name: str, check: Any) -> tuple[Any, ...]:
 
 
 def _check_alpha(alpha: Any) -> None:
+    if isinstance(alpha, str) and alpha == "auto":
+        raise ValueError("alphas must hold numbers, got 'auto'")
     check_number(alpha, "alphas", "numbers of at least 0", closed=True)
 
 
