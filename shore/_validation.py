@@ -199,11 +199,10 @@ def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:
             raise
         raise ValueError(f"{name} is not a valid sparse matrix: {error}") from None  # in the words of SciPy or NumPy
     nnz = int(given.indptr[-1])  # arrays may be longer
-    parts = (
-        np.require(part, requirements=["C", "A"]) for part in (given.data[:nnz], given.indices[:nnz], given.indptr)
-    )
+    arrays = given.data[:nnz], given.indices[:nnz], given.indptr
+    data, indices, indptr = (np.require(array, requirements=["C", "A"]) for array in arrays)
     # A new object forgets what the old one believed of its arrays.
-    csr = sparse.csr_array(tuple(parts), shape=given.shape)
+    csr: sparse.csr_array = sparse.csr_array((data, indices, indptr), shape=given.shape)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
@@ -256,7 +255,9 @@ def check_rows(matrix: Any, name: str) -> Any:
 def csr_rows(matrix: Any, name: str) -> sparse.csr_array:
     """As `check_rows`, and dense rows as CSR too, in the dtype to compute in."""
     rows = check_rows(matrix, name)
-    return rows if is_sparse(rows) else sparse.csr_array(np.asarray(rows, dtype=working_dtype(rows.dtype, name)))
+    if not is_sparse(rows):
+        rows = np.asarray(rows, dtype=working_dtype(rows.dtype, name))
+    return sparse.csr_array(rows)
 
 
 def require_some(matrix: Any, name: str, column: str) -> None:
