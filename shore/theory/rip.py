@@ -177,14 +177,18 @@ def rip_estimate(
         drawn = [np.sort(rng.choice(K, k, replace=False, shuffle=False)) for _ in range(n_supports)]
         supports = np.array(drawn, dtype=np.int64)
     spreads = _spreads(compression, supports, threads)
+    too_large = f"compression is too large: products of its columns leave the range of {compression.dtype}"
     if not np.isfinite(spreads).all():
-        raise ValueError("compression has columns whose products leave the range of float64")
+        raise ValueError(too_large)
     worst = int(np.argmax(spreads))
     delta, support = float(spreads[worst]), supports[worst].copy()
     if refine and not exact:
-        with threadpool_limits(1, "blas"):
-            for start in np.argsort(-spreads, kind="stable")[:_STARTS]:
-                delta, support = max((delta, support), _refine(compression, supports[start]), key=itemgetter(0))
+        try:
+            with threadpool_limits(1, "blas"), np.errstate(over="ignore", invalid="ignore"):
+                for start in np.argsort(-spreads, kind="stable")[:_STARTS]:
+                    delta, support = max((delta, support), _refine(compression, supports[start]), key=itemgetter(0))
+        except ValueError:  # of correlate, and of eigenvalues of what is not finite
+            raise ValueError(too_large) from None
     return RipEstimate(
         sparsity=k,
         n_supports=len(supports),
