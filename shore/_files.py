@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["replacing"]
+__all__ = ["path_name", "replacing"]
+
+
+def path_name(path: Any) -> str:
+    """The name of a file, as text."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"path must be a str or os.PathLike, got {path!r} of type {type(path).__name__}") from None
 
 
 @contextmanager
@@ -23,7 +31,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
         A name that ends in ``.gz`` is written with gzip. What is there but no regular file, a device or a pipe, is
         written to and stays.
     """
-    target = Path(os.path.realpath(path))  # a link stays one
+    target = Path(os.path.realpath(path_name(path)))  # a link stays one
     if target.is_dir() or (target.exists() and not target.is_file()):
         with open(path, "wb") as raw, _packed(raw, target) as file:
             yield file

@@ -19,6 +19,7 @@ from shore._validation import (
     check_positive,
     check_seed,
     check_share,
+    check_size,
     float_dtype,
 )
 from shore.compression import COMPRESSIONS, Compression, compression_for
@@ -29,6 +30,9 @@ from shore.theory import components_for
 __all__ = ["Model", "NotFittedError"]
 
 Array = npt.NDArray[Any]
+
+
+_COMPRESSIONS_WORDS = f"compression must be {', '.join(map(repr, COMPRESSIONS))}, a compression or None"
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -77,12 +81,17 @@ class Model(Parameters):
         self._decode_options(dtype)
         check_seed(self.random_state, "random_state")
         check_alpha(self.alpha)
-        if self.solver not in solvers.SOLVERS:
+        if not isinstance(self.solver, str) or self.solver not in solvers.SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(map(repr, solvers.SOLVERS))}, got {self.solver!r}")
         check_share(self.solver_tol, "solver_tol")
         m: Any = self.n_components
-        if m != "auto":
-            check_positive(m, "n_components")
+        if not (isinstance(m, str) and m == "auto"):
+            check_size(m, "n_components")
+        if isinstance(self.compression, str):
+            if self.compression not in COMPRESSIONS:
+                raise ValueError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
+        elif self.compression is not None and not isinstance(self.compression, Compression):
+            raise TypeError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
         return dtype
 
     def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
@@ -131,9 +140,6 @@ class Model(Parameters):
                     f"compression is for {self.compression.n_outputs} outputs, but Y has {n_outputs} columns"
                 )
             return self.compression
-        if not isinstance(self.compression, str) or self.compression not in COMPRESSIONS:
-            names = ", ".join(map(repr, COMPRESSIONS))
-            raise ValueError(f"compression must be {names}, a compression or None, got {self.compression!r}")
         return compression_for(
             Y, self.compression, self._components(n_outputs), seed=self.random_state, dtype=dtype, shift=shift
         )

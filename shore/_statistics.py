@@ -76,6 +76,12 @@ class Statistics:
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
 
+    def require_finite(self) -> None:
+        """Refuse sums that have overflowed."""
+        cross = self.cross.data if is_sparse(self.cross) else self.cross
+        if not all(np.isfinite(part).all() for part in (self.gram, cross, self.energy, self.x_sum, self.b_sum)):
+            raise ValueError("X or Y is too large: sums of their products leave the range of float64")
+
     def is_large(self) -> bool:
         """Whether XᵀY has more entries than XᵀX and XᵀB together, and than would not matter."""
         d = self.gram.shape[0]

@@ -27,6 +27,7 @@ class Streaming(Model):
 
     _stale: bool
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the model: the same model as one `fit` on all rows so far, in any order of batches.
 
@@ -58,6 +59,7 @@ class Streaming(Model):
             compression = self._make_compression(outputs, shift, dtype)
         fresh = _batch_sums(rows, outputs, shift, compression, later, resolve_n_threads(self.n_threads))
         total = fresh if before is None else before.plus(fresh)
+        total.require_finite()
         if total.is_large():
             compression = total.compression()
             total = total.compressed(compression)
@@ -83,6 +85,7 @@ class Streaming(Model):
         self.__dict__.update({name: value for name, value in model.__dict__.items() if name not in self.get_params()})
         return self
 
+    @np.errstate(over="ignore", invalid="ignore")
     def merge(self, other: Self) -> Self:
         """Add the rows that another model has seen by `partial_fit` to this one.
 
@@ -110,9 +113,12 @@ class Streaming(Model):
             raise ValueError(
                 f"merge needs models with the same compression, got {self.compression_!r} and {other.compression_!r}"
             )
-        self._statistics, self._stale = mine.plus(its), True
+        total = mine.plus(its)
+        total.require_finite()
+        self._statistics, self._stale = total, True
         return self
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _weights(self) -> tuple[Array, Array, Compression | None]:
         """W, feature-major, the intercept, and Φ; solves if rows were added since."""
         statistics = self._statistics
@@ -126,6 +132,8 @@ class Streaming(Model):
                 known = statistics.compressed(compression)
             with threadpool_limits(resolve_n_threads(self.n_threads), "blas"):
                 W, intercept = known.solve(float(self.alpha), bool(self.fit_intercept), dtype)
+            if not (np.isfinite(W).all() and np.isfinite(intercept).all()):
+                raise ValueError(f"X or Y is too large: the solution leaves the range of {dtype}")
             self._feature_major, self._intercept, self._compression = W, intercept, compression
             self.alpha_ = float(self.alpha)
             if statistics is self._statistics:  # no rows came in meanwhile

@@ -12,8 +12,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 __all__ = [
+    "as_array",
     "canonical_csr",
     "check_alpha",
+    "check_entries",
     "check_finite_rows",
     "check_number",
     "check_outputs",
@@ -21,7 +23,9 @@ __all__ = [
     "check_rows",
     "check_seed",
     "check_share",
+    "check_size",
     "check_weights",
+    "csr_rows",
     "float_dtype",
     "is_sparse",
     "require_some",
@@ -30,6 +34,8 @@ __all__ = [
 
 # Dense rows are looked through in blocks of about this many bytes.
 _BLOCK_BYTES = 1 << 25
+# Of 8 bytes each: their offsets, and twice those, are numbers of 64 bits.
+_MOST_ENTRIES = 1 << 59
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -94,34 +100,125 @@ def check_positive(value: Any, name: str, most: int | None = None) -> int:
     return number if most is None else min(number, most)
 
 
+def check_size(value: Any, name: str) -> int:
+    """A number of rows or columns: an integer of at least 1 that offsets into an array can reach."""
+    number = check_positive(value, name)
+    if number > _MOST_ENTRIES:
+        raise ValueError(f"{name} must be at most 2**59, got {value!r}")
+    return number
+
+
+def check_entries(**sizes: int) -> None:
+    """Refuse an array of so many entries that no offset reaches them all; what memory lacks is a MemoryError."""
+    if math.prod(sizes.values()) > _MOST_ENTRIES:
+        given = " and ".join(f"{name}={size}" for name, size in sizes.items())
+        raise ValueError(f"{given} are too large together: an array has at most 2**59 entries")
+
+
 def check_alpha(alpha: Any) -> None:
     """A penalty, or 'auto'."""
-    if alpha != "auto":
-        if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real):
-            raise TypeError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
-        if not 0 <= float(alpha) < np.inf:
-            raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}")
+    if not (isinstance(alpha, str) and alpha == "auto"):
+        check_number(alpha, "alpha", "a number of at least 0 or 'auto'", closed=True)
 
 
 def check_share(value: Any, name: str) -> None:
     """A number between 0 and 1, neither of them."""
-    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+    check_number(value, name, "a number between 0 and 1", 0, 1)
+
+
+def _require_fit(fits: Any, name: str, words: str) -> None:
+    if not fits:
+        raise ValueError(f"{name} is not a valid sparse matrix: {words}")
+
+
+def _check_indices(indices: Any, end: int, name: str, what: str) -> None:
+    _require_fit(indices.ndim == 1 and indices.dtype.kind in "iu", name, f"{what} must be a 1-D array of integers")
+    if indices.size:
+        _require_fit(indices.min() >= 0, name, f"{what} must be >= 0")
+        _require_fit(indices.max() < end, name, f"{what} must be < {end}")
+
+
+def _check_compressed(matrix: Any, name: str) -> None:
+    """CSR, CSC or BSR whose arrays fit together: no offset and no index leads out of them."""
+    n_rows, n_columns = matrix.shape
+    blocks = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+    major, minor = n_rows // blocks[0], n_columns // blocks[1]
+    if matrix.format == "csc":
+        major, minor = minor, major
+    indptr, size = matrix.indptr, matrix.data.shape[0]
+    _require_fit(matrix.data.ndim == (3 if matrix.format == "bsr" else 1), name, f"data has shape {matrix.data.shape}")
+    _require_fit(indptr.ndim == 1 and indptr.dtype.kind in "iu", name, "indptr must be a 1-D array of integers")
+    _require_fit(len(indptr) == major + 1, name, f"indptr has length {len(indptr)}, but {major + 1} is needed")
+    _require_fit(indptr[0] == 0, name, f"indptr must start with 0, not with {indptr[0]}")
+    _require_fit((indptr[1:] >= indptr[:-1]).all(), name, "indptr must be a non-decreasing sequence")
+    _require_fit(len(matrix.indices) == size, name, f"{len(matrix.indices)} indices are not those of {size} values")
+    _require_fit(indptr[-1] <= size, name, f"indptr ends with {indptr[-1]}, but there are {size} values")
+    _check_indices(matrix.indices[: indptr[-1]], minor, name, "indices")
+
+
+def _check_sparse(matrix: Any, name: str) -> None:
+    """Refuse what a conversion to CSR would follow out of its arrays: SciPy itself looks only when it makes them."""
+    if matrix.format in ("csr", "csc", "bsr"):
+        _check_compressed(matrix, name)
+    elif matrix.format == "coo":
+        _require_fit(matrix.data.ndim == 1, name, f"data has shape {matrix.data.shape}")
+        for indices, end, what in zip((matrix.row, matrix.col), matrix.shape, ("row", "col"), strict=True):
+            _require_fit(len(indices) == len(matrix.data), name, f"{what} must be as long as data")
+            _check_indices(indices, end, name, what)
+    elif matrix.format == "dia":
+        offsets = matrix.offsets
+        fits = matrix.data.ndim == 2 and offsets.shape == matrix.data.shape[:1] and offsets.dtype.kind in "iu"
+        _require_fit(fits and len(np.unique(offsets)) == len(offsets), name, "offsets must be one integer per diagonal")
+    elif matrix.format == "lil":
+        lengths = [[len(row) for row in part] for part in (matrix.rows, matrix.data)]
+        fits = lengths[0] == lengths[1] and len(lengths[0]) == matrix.shape[0]
+        _require_fit(fits, name, "rows and data must be lists of the same lengths, one for each row")
+
+
+def _as_csr(matrix: Any, name: str) -> Any:
+    """The matrix in CSR, its structure checked, in a dtype that SciPy computes in."""
+    dtype = working_dtype(matrix.dtype, name)
+    _check_sparse(matrix, name)
+    if matrix.dtype.kind == "f" and matrix.dtype.itemsize == 2:
+        matrix = matrix.astype(dtype)
+    elif not matrix.dtype.isnative:
+        matrix = matrix.astype(matrix.dtype.newbyteorder("="))
+    if matrix.format == "csr":
+        return matrix
+    csr = sparse.csr_array(matrix)
+    _check_compressed(csr, name)
+    return csr
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_array:
     """The matrix as CSR with sorted indices and no duplicates, its structure checked; no copy if it is so."""
-    given = sparse.csr_array(matrix)
-    # A new object forgets what the old one believed of its arrays.
-    csr = sparse.csr_array((given.data, given.indices, given.indptr), shape=given.shape)
     try:
-        csr.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"{name} is not a valid sparse matrix: {error}") from None
+        given = _as_csr(matrix, name)
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
+        if str(error).startswith(name):
+            raise
+        raise ValueError(f"{name} is not a valid sparse matrix: {error}") from None  # in the words of SciPy or NumPy
+    nnz = int(given.indptr[-1])  # arrays may be longer
+    arrays = given.data[:nnz], given.indices[:nnz], given.indptr
+    data, indices, indptr = (np.require(array, requirements=["C", "A"]) for array in arrays)
+    # A new object forgets what the old one believed of its arrays.
+    csr: sparse.csr_array = sparse.csr_array((data, indices, indptr), shape=given.shape)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
+    if csr.dtype.kind == "f" and csr.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):  # infinity is refused by those who look at the numbers
+            csr = csr.astype(np.float64)
     return csr
+
+
+def as_array(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
+    """What NumPy makes of a list, a data frame or an array."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:  # ragged lists, and what other containers raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} must be {accepted}: {error}") from None
 
 
 def check_rows(matrix: Any, name: str) -> Any:
@@ -136,24 +233,31 @@ def check_rows(matrix: Any, name: str) -> Any:
     Returns
     -------
     ndarray or csr_array
-        The dtype is the caller's; `working_dtype` says which one to compute in.
+        The dtype is the caller's, but for floats wider than float64, which become that; `working_dtype` says which
+        one to compute in.
     """
     if isinstance(matrix, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
-    if is_sparse(matrix):
-        rows: Any = matrix
-    else:
-        try:
-            rows = np.asarray(matrix)
-        except ValueError as error:
-            raise ValueError(f"{name} must be a 2-D array: {error}") from None
-    working_dtype(rows.dtype, name)
+    rows: Any = matrix if is_sparse(matrix) else as_array(matrix, name, "a 2-D array")
+    if not is_sparse(rows):
+        working_dtype(rows.dtype, name)
     if rows.ndim != 2:
         hint = f". Reshape your data: one row is {name}[None, :]" if rows.ndim == 1 else ""
         raise ValueError(f"{name} must be 2-D with one row a sample, got shape {rows.shape}{hint}")
     if is_sparse(rows):
         return canonical_csr(rows, name)
+    if rows.dtype.kind == "f" and rows.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):  # infinity is refused by those who look at the numbers
+            return rows.astype(np.float64)
     return rows
+
+
+def csr_rows(matrix: Any, name: str) -> sparse.csr_array:
+    """As `check_rows`, and dense rows as CSR too, in the dtype to compute in."""
+    rows = check_rows(matrix, name)
+    if not is_sparse(rows):
+        rows = np.asarray(rows, dtype=working_dtype(rows.dtype, name))
+    return sparse.csr_array(rows)
 
 
 def require_some(matrix: Any, name: str, column: str) -> None:
@@ -184,8 +288,7 @@ def check_finite_rows(X: Any, dtype: np.dtype[Any]) -> Any:
 
 def check_outputs(Y: Any, rows: Any) -> sparse.csr_array:
     """Outputs of those rows of X, finite, as CSR; neither may be empty."""
-    given = check_rows(Y, "Y")
-    outputs = sparse.csr_array(given if is_sparse(given) else given.astype(working_dtype(given.dtype, "Y"), copy=False))
+    outputs = csr_rows(Y, "Y")
     if rows.shape[0] != outputs.shape[0]:
         raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
     require_some(rows, "X", "feature")
@@ -200,7 +303,8 @@ def check_weights(sample_weight: Any, n: int, dtype: np.dtype[Any]) -> npt.NDArr
     if sample_weight is None:
         return None
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"sample_weight must hold numbers, got {sample_weight!r}") from None
     if weights.shape != (n,):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from shore._core.feasible import FeasibleSet
-from shore._validation import canonical_csr, is_sparse
+from shore._validation import as_array, canonical_csr, is_sparse
 
 __all__ = ["Box", "Constraint", "Simplex", "feasible_set"]
 
@@ -109,7 +109,7 @@ def _mask_for_all(which: Any, name: str, n_outputs: int) -> npt.NDArray[np.bool_
     """An index array or a boolean mask, as a boolean mask."""
     if isinstance(which, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; pass indices or a boolean mask")
-    outputs = np.asarray(which)
+    outputs = as_array(which, name, "an array of indices or booleans, or a SciPy sparse matrix")
     if outputs.ndim != 1:
         raise ValueError(
             f"{name} must be 1-D (indices, or a boolean mask of length {n_outputs}), or a SciPy sparse matrix "

@@ -26,12 +26,12 @@ from shore._core.threads import resolve_n_threads
 from shore._model import NotFittedError
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
 from shore._streaming import Streaming
-from shore._validation import check_positive, check_weights, is_sparse, require_some
+from shore._validation import canonical_csr, check_positive, check_weights, is_sparse, require_some
 from shore.compression import Compression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, decode, join_infos
 from shore.explanation import Explanation, explain
-from shore.metrics import precision_at_k
+from shore.metrics import non_zeros, precision_at_k
 from shore.predictor import Predictor
 from shore.projection import project
 
@@ -157,6 +157,7 @@ class ShoreRegressor(Streaming):
 
     # ------------------------------------------------------------ stage 1
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
     def factorise(self, X: Any, sample_weight: Any = None) -> solvers.Factorisation:
         """XᵀX + alpha factorised, to fit several Φ on the same X: pass it to `fit`.
 
@@ -188,6 +189,7 @@ class ShoreRegressor(Streaming):
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
         return solvers.Factorisation(prepared, float(self.alpha), solver, resolve_n_threads(self.n_threads))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def fit(
         self, X: Any, Y: Any, sample_weight: Any = None, *, factorisation: solvers.Factorisation | None = None
     ) -> Self:
@@ -238,6 +240,8 @@ class ShoreRegressor(Streaming):
         if prepared.mean is not None:
             with threadpool_limits(n_threads, "blas"):
                 intercept = (means - prepared.mean @ W).astype(dtype)
+            if not np.isfinite(intercept).all():
+                raise ValueError(f"X or Y is too large: the intercept leaves the range of {dtype}")
         return W, intercept, solver, n_iter
 
     def _pick_alpha(
@@ -271,7 +275,8 @@ class ShoreRegressor(Streaming):
 
     def _blocks(self, X: Any) -> Iterable[slice]:
         step = max(1, _BLOCK_BYTES // self._intercept.nbytes)  # as long as a row of scores
-        return (slice(start, min(X.shape[0], start + step)) for start in range(0, X.shape[0], step))
+        # one block at least: other arguments are looked at even where there are no rows
+        return (slice(start, min(X.shape[0], start + step)) for start in range(0, max(1, X.shape[0]), step))
 
     def _decode(
         self, B: Array, compression: Compression | None, sparsity: int, n_threads: int, **limits: Any
@@ -354,7 +359,10 @@ class ShoreRegressor(Streaming):
         self._check_widths(rows)
         threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
         s = check_positive(self.sparsity if sparsity is None else sparsity, "sparsity")
-        limits_for_all = {"allowed": _row_sliceable(allowed), "denied": _row_sliceable(denied)}
+        limits_for_all = {
+            name: canonical_csr(which, name) if is_sparse(which) else which  # rows of it can be taken
+            for name, which in (("allowed", allowed), ("denied", denied))
+        }
         for name, which in limits_for_all.items():
             if is_sparse(which) and which.shape != (rows.shape[0], self.n_outputs_):
                 raise ValueError(
@@ -366,7 +374,12 @@ class ShoreRegressor(Streaming):
         for here in self._blocks(rows):
             B = _compressed(rows[here], W, intercept, threads)
             limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
-            results.append(self._decode(B, compression, s, threads, **limits))
+            try:
+                results.append(self._decode(B, compression, s, threads, **limits))
+            except ValueError as error:
+                if str(error).startswith(("B ", "V ")):  # the names that decoding and projection have for scores
+                    raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}") from None
+                raise
         found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), intercept.dtype)
         if not return_info:
             return found
@@ -409,11 +422,17 @@ class ShoreRegressor(Streaming):
         W, intercept, _ = self._weights()
         rows = self._check_inputs(X, intercept.dtype)
         self._check_widths(rows)
-        return _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
+        B = _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
+        if not np.isfinite(B).all():
+            raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}")
+        return B
 
     def score(self, X: Any, Y: Any) -> float:
         """Precision at s of the predictions, `shore.metrics.precision_at_k`."""
-        return precision_at_k(Y, self.predict(X), self.sparsity)
+        true, predicted = non_zeros(Y, "Y"), self.predict(X)
+        if true.shape != predicted.shape:
+            raise ValueError(f"Y must have shape {predicted.shape}, like the predictions for X, got {true.shape}")
+        return precision_at_k(true, predicted, self.sparsity)
 
     def explain(
         self,
@@ -443,8 +462,10 @@ class ShoreRegressor(Streaming):
         self._require_fitted()
         top = check_positive(top_features, "top_features")
         W, intercept, compression = self._weights()
-        rows = sparse.csr_array(self._check_inputs(X, intercept.dtype)).astype(intercept.dtype)
-        self._check_widths(rows)
+        given = self._check_inputs(X, intercept.dtype)
+        self._check_widths(given)
+        rows = sparse.csr_array(given.copy() if is_sparse(given) else np.asarray(given, dtype=intercept.dtype))
+        rows.eliminate_zeros()  # which contribute nothing
         found = self.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
         return explain(rows, found, W, intercept, compression, top)
 
@@ -484,12 +505,9 @@ class ShoreRegressor(Streaming):
 def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
     B = solvers.times(rows, W, n_threads)
     if intercept.any():  # a pass over B that most models need not make
-        B += intercept
+        with np.errstate(over="ignore", invalid="ignore"):
+            B += intercept
     return B
-
-
-def _row_sliceable(which: Any) -> Any:
-    return sparse.csr_array(which) if is_sparse(which) else which
 
 
 def _stack(parts: list[Any], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:

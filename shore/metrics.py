@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ __all__ = [
 _BLOCK_BYTES = 1 << 26
 
 
-def _non_zeros(Y: Any, name: str) -> Any:
+def non_zeros(Y: Any, name: str) -> Any:
     """Canonical CSR in float64 without stored zeros; NaN and infinity are refused."""
     rows = check_rows(Y, name)
     csr = canonical_csr(rows, name) if is_sparse(rows) else sparse.csr_array(np.asarray(rows, dtype=np.float64))
@@ -38,7 +39,7 @@ def _non_zeros(Y: Any, name: str) -> Any:
 
 
 def _pair(Y_true: Any, Y_pred: Any) -> tuple[Any, Any]:
-    pair = _non_zeros(Y_true, "Y_true"), _non_zeros(Y_pred, "Y_pred")
+    pair = non_zeros(Y_true, "Y_true"), non_zeros(Y_pred, "Y_pred")
     if pair[0].shape != pair[1].shape:
         raise ValueError(f"Y_true and Y_pred must have the same shape, got {pair[0].shape} and {pair[1].shape}")
     return pair
@@ -73,6 +74,13 @@ def _hits(
 def _mean(total: Any, n: int) -> float:
     """An average over rows; NaN if there are none."""
     return float(total) / n if n else float("nan")
+
+
+def _in_range(total: Any, names: str) -> float:
+    """A sum of squares, refused where it is none of float64."""
+    if not math.isfinite(total):
+        raise ValueError(f"{names} are too large: the squares of their differences leave the range of float64")
+    return float(total)
 
 
 def precision_at_k(Y_true: Any, Y_pred: Any, k: int) -> float:
@@ -183,7 +191,7 @@ def propensities(Y_train: Any, *, a: float = 0.55, b: float = 1.5) -> npt.NDArra
     >>> propensities([[1, 0], [1, 0], [1, 1], [1, 0]]).round(3)
     array([0.8  , 0.721])
     """
-    true = _non_zeros(Y_train, "Y_train")
+    true = non_zeros(Y_train, "Y_train")
     return propensities_of_counts(np.bincount(true.indices, minlength=true.shape[1]), true.shape[0], a, b)
 
 
@@ -201,8 +209,11 @@ def propensities_of_counts(
     if n == 0:
         raise ValueError("Y_train must have at least one row")
     a, b = (check_number(value, name, "a positive number") for value, name in ((a, "a"), (b, "b")))
-    c = max(np.log(n) - 1, 0.0) * (b + 1) ** a  # of two rows or one nothing is learnt
-    return np.asarray(1.0 / (1.0 + c * (counts + b) ** -a))
+    if n < 3:  # ln n - 1 is not positive: of two rows or one nothing is learnt
+        return np.ones(len(counts))
+    with np.errstate(over="ignore"):  # c·(N_j + b)^-a, whose factors may leave the range where it does not
+        rarity = (math.log(n) - 1) * ((b + 1) / (counts + b)) ** a
+    return np.asarray(1.0 / (1.0 + rarity))
 
 
 def propensity_scored_precision_at_k(Y_true: Any, Y_pred: Any, k: int, propensity: Any) -> float:
@@ -253,12 +264,14 @@ def propensity_scored_sums(Y_true: Any, Y_pred: Any, k: int, propensity: Any) ->
 
 def _check_propensity(propensity: Any, n_outputs: int) -> npt.NDArray[np.float64]:
     try:
-        values = np.asarray(propensity, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            values = np.asarray(propensity, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"propensity must hold numbers, got {propensity!r}") from None
     if values.shape != (n_outputs,):
         raise ValueError(f"propensity must have shape ({n_outputs},), got {values.shape}")
-    if not (np.isfinite(values).all() and np.all(values > 0)):
+    # the reciprocal of what is smaller is no number
+    if not (np.isfinite(values).all() and np.all(values >= np.finfo(np.float64).tiny)):
         raise ValueError("propensity must be positive and finite")
     return values
 
@@ -282,8 +295,9 @@ def output_difference(Y_true: Any, Y_pred: Any) -> float:
     1.25
     """
     true, predicted = _pair(Y_true, Y_pred)
-    wrong = true - predicted
-    return _mean(np.sum(wrong.data**2), true.shape[0])
+    with np.errstate(over="ignore"):
+        total = np.sum((true - predicted).data ** 2)
+    return _mean(_in_range(total, "Y_true and Y_pred"), true.shape[0])
 
 
 def prediction_loss(Y_pred: Any, B: Any, compression: Compression | None = None) -> float:
@@ -345,7 +359,7 @@ def training_loss(Y: Any, B: Any, compression: Compression | None = None) -> flo
 
 
 def _distance(Y: Any, name: str, B: Any, compression: Compression | None) -> float:
-    outputs = _non_zeros(Y, name)
+    outputs = non_zeros(Y, name)
     scores = check_rows(B, "B")
     if compression is not None and not isinstance(compression, Compression):
         raise TypeError(f"compression must be a compression or None, got {type(compression).__name__}")
@@ -365,6 +379,7 @@ def _distance(Y: Any, name: str, B: Any, compression: Compression | None) -> flo
         if not np.isfinite(block).all():
             raise ValueError("B must not hold NaN or infinity")
         compressed = outputs[here].toarray() if compression is None else compression.compress(outputs[here])
-        difference = compressed.astype(np.float64) - block
-        total += float(np.einsum("ij,ij->", difference, difference))
-    return _mean(total, n)
+        with np.errstate(over="ignore"):
+            difference = compressed.astype(np.float64) - block
+            total += float(np.einsum("ij,ij->", difference, difference))
+    return _mean(_in_range(total, f"{name} and B"), n)

@@ -8,8 +8,10 @@ import shore
 # Child interpreters import the installed package too, not the source tree they may be started in.
 os.environ["PYTHONSAFEPATH"] = "1"
 
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
-hypothesis.settings.load_profile("default")
+# "ci" is the same run every time. "deep" is another one every time, and prints what repeats an example that fails.
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100)
+hypothesis.settings.register_profile("deep", deadline=None, derandomize=False, max_examples=1600, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("SHORE_HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_report_header(config):

@@ -143,3 +143,17 @@ def test_pickle(kind):
 def test_bad_arguments(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def test_products_with_large_entries_of_phi_are_refused_too():
+    phi = shore.MatrixCompression(np.full((1, 2), 3e38, dtype=np.float32))
+    with pytest.raises(ValueError, match="Y is too large: its compression leaves the range of float32"):
+        phi.compress([[1.5, 0]])
+    with pytest.raises(ValueError, match="R is too large: its correlation leaves the range of float32"):
+        phi.correlate([[1.5]])
+
+
+def test_norm_is_not_that_of_another_eigenvalue():
+    """The start of the Lanczos steps has little of the vector of the largest eigenvalue here."""
+    phi = shore.GaussianCompression(6, 2)
+    assert phi.squared_norm() == pytest.approx(np.linalg.norm(phi.toarray(), 2) ** 2, rel=0.02)

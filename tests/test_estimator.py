@@ -575,3 +575,36 @@ def test_ctrl_c_ends_a_fit_and_leaves_no_half_model():
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate(timeout=60)
     assert (out, child.returncode) == ("as it was\n", 0)
+
+
+def test_conjugate_gradients_do_not_take_overflow_for_convergence():
+    model = shore.ShoreRegressor(1, compression=None, solver="cg", dtype=np.float64)
+    with pytest.raises(ValueError, match="X or Y is too large"):
+        model.fit(np.full((2, 1), 1e200), np.ones((2, 1)))
+
+
+def test_sums_that_overflow_leave_the_model_as_it_was():
+    X, Y = np.eye(3), np.eye(3)
+    model = shore.ShoreRegressor(1, n_components=4, dtype=np.float64).partial_fit(X, Y)
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match="X or Y is too large"):
+        model.partial_fit(X * 1e200, Y)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ">f4", int])
+def test_what_is_explained_does_not_depend_on_how_rows_are_stored(kind):
+    X = np.array([[1.0, 0.0], [0.0, 2.0]])
+    model = shore.ShoreRegressor(1, n_components=4).fit(X, np.eye(2))
+    zeros = sparse.csr_array((X.ravel(), [0, 1, 0, 1], [0, 2, 4]), shape=(2, 2))  # two of them are stored
+    expected = model.explain(sparse.csr_array(X)).to_dict()
+    for rows in (X.astype(kind), zeros):
+        for name, column in model.explain(rows).to_dict().items():
+            np.testing.assert_array_equal(column, expected[name])
+
+
+def test_restrictions_are_checked_without_rows_too():
+    model = shore.ShoreRegressor(1, n_components=4).fit(np.eye(2), np.eye(2))
+    assert model.predict(np.empty((0, 2))).shape == (0, 2)
+    with pytest.raises(ValueError, match="allowed must hold indices from 0 to 1"):
+        model.predict(np.empty((0, 2)), allowed=[2])

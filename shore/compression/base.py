@@ -20,7 +20,7 @@ __all__ = ["Compression", "rebuild"]
 # Dense outputs are read in blocks of rows of about this size.
 _BLOCK_BYTES = 1 << 26
 # Lanczos steps to a norm; ten to twenty are enough for random Φ.
-_MOST_STEPS = 64
+_LEAST_STEPS, _MOST_STEPS = 12, 64
 
 
 def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
@@ -30,9 +30,9 @@ def _check_columns(matrix: Any, name: str, n_columns: int, what: str) -> Any:
     return rows
 
 
-def _refuse_overflow(compressed: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
-    if not np.isfinite(compressed).all():
-        raise ValueError(f"Y is too large: its compression leaves the range of {dtype}")
+def _refuse_overflow(product: npt.NDArray[Any], what: str, dtype: np.dtype[Any]) -> None:
+    if not np.isfinite(product).all():
+        raise ValueError(f"{what} leaves the range of {dtype}")
 
 
 class Compression(ABC):
@@ -52,6 +52,7 @@ class Compression(ABC):
     n_outputs: int
     dtype: np.dtype[Any]
     _phi: _core.Phi
+    _largest_column: float = 1.0  # max‖φ_j‖₂; entries are no larger
     _squared_norm: float | None = None
     _stored = False  # whether Φ came as it is, and not from a seed
 
@@ -84,14 +85,15 @@ class Compression(ABC):
             step = max(1, _BLOCK_BYTES // max(1, self.n_outputs * self.dtype.itemsize))
         for start in range(0, rows.shape[0], max(1, step)):
             block = rows[start : start + step] if step < rows.shape[0] else rows
-            block = sparse.csr_array(block if is_sparse(block) else np.asarray(block, dtype=self.dtype))
-            data = np.ascontiguousarray(block.data, dtype=self.dtype)
+            with np.errstate(over="ignore"):  # infinity is refused
+                block = sparse.csr_array(block if is_sparse(block) else np.asarray(block, dtype=self.dtype))
+                data = np.ascontiguousarray(block.data, dtype=self.dtype)
             if not np.isfinite(data).all():
                 raise ValueError(f"Y must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
             threads = min(resolve_n_threads(n_threads), max(1, block.shape[0]))
             _core.compress_csr(self._phi, data, block.indices, block.indptr, out[start : start + step], threads)
-            if np.abs(data).max(initial=0) > 1e-9 * np.finfo(self.dtype).max:
-                _refuse_overflow(out[start : start + step], self.dtype)
+            if self._may_overflow(data):
+                _refuse_overflow(out[start : start + step], "Y is too large: its compression", self.dtype)
         return out
 
     def correlate(self, R: Any, *, n_threads: int | None = None) -> npt.NDArray[Any]:
@@ -110,10 +112,20 @@ class Compression(ABC):
         """
         rows = _check_columns(R, "R", self.n_components, "component")
         dense = rows.toarray() if is_sparse(rows) else rows
-        dense = np.require(dense, dtype=self.dtype, requirements=["C", "A"])
+        with np.errstate(over="ignore"):
+            dense = np.require(dense, dtype=self.dtype, requirements=["C", "A"])
         if not np.isfinite(dense).all():
             raise ValueError(f"R must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
-        return self._correlate(dense, resolve_n_threads(n_threads))
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = self._correlate(dense, resolve_n_threads(n_threads))
+        if self._may_overflow(dense):
+            _refuse_overflow(out, "R is too large: its correlation", self.dtype)
+        return out
+
+    def _may_overflow(self, numbers: npt.NDArray[Any]) -> bool:
+        """Whether a sum of a billion products of them with entries of Φ could: else nobody need look at the result."""
+        largest = float(np.abs(numbers).max(initial=0))
+        return largest * max(1.0, self._largest_column) > 1e-9 * float(np.finfo(self.dtype).max)
 
     @abstractmethod
     def _equals(self, other: Any) -> bool:
@@ -151,7 +163,9 @@ def _largest_eigenvalue(product: Callable[[npt.NDArray[np.float64]], npt.NDArray
             return math.inf
         values, vectors = np.linalg.eigh(tridiagonal[: k + 1, : k + 1])
         largest = float(values[-1])
-        if rest * abs(vectors[-1, -1]) <= 1e-2 * largest or k + 1 == len(tridiagonal):
+        # The estimate may rest near another eigenvalue, if the start has little of the vector of the largest.
+        settled = k + 1 >= _LEAST_STEPS and rest * abs(vectors[-1, -1]) <= 1e-2 * largest
+        if settled or rest <= 1e-6 * largest or k + 1 == len(tridiagonal):
             break
         tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = rest
         basis = np.concatenate([basis, w[None] / rest])

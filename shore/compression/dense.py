@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
+from shore._validation import check_entries, check_rows, check_seed, check_size, float_dtype, is_sparse, working_dtype
 from shore.compression.base import Compression, rebuild
 
 __all__ = ["GaussianCompression", "MatrixCompression"]
@@ -24,8 +24,10 @@ class DenseCompression(Compression):
         self.dtype = columns.dtype
         columns.flags.writeable = False
         self._columns = columns
-        norms = np.sqrt(np.einsum("ji,ji->j", columns, columns, dtype=np.float64))
-        self._phi = _core.Phi.dense(columns, float(norms.max()) * (1 + 1e-9), resolve_n_threads())
+        with np.errstate(over="ignore"):
+            norms = np.sqrt(np.einsum("ji,ji->j", columns, columns, dtype=np.float64))
+        self._largest_column = float(norms.max())
+        self._phi = _core.Phi.dense(columns, self._largest_column * (1 + 1e-9), resolve_n_threads())
 
     @classmethod
     def _from_columns(cls, columns: npt.NDArray[Any], **attributes: Any) -> Self:
@@ -74,7 +76,8 @@ class GaussianCompression(DenseCompression):
     """
 
     def __init__(self, n_components: int, n_outputs: int, *, seed: int = 0, dtype: npt.DTypeLike = np.float32) -> None:
-        shape = check_positive(n_outputs, "n_outputs"), check_positive(n_components, "n_components")
+        shape = check_size(n_outputs, "n_outputs"), check_size(n_components, "n_components")
+        check_entries(n_components=shape[1], n_outputs=shape[0])
         self.seed = check_seed(seed, "seed")
         columns = np.empty(shape, dtype=float_dtype(dtype))
         _core.make_gaussian(columns, self.seed, min(resolve_n_threads(), shape[0]))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_positive, check_seed, float_dtype
+from shore._validation import check_entries, check_positive, check_seed, check_size, float_dtype
 from shore.compression.base import Compression, rebuild
 
 __all__ = ["HeadTailCompression", "SparseSignCompression", "head_size"]
@@ -66,9 +66,10 @@ class SparseSignCompression(Compression):
     def _set_sizes(
         self, n_components: Any, n_outputs: Any, head: npt.NDArray[np.int64], nnz_per_output: Any, seed: Any, dtype: Any
     ) -> None:
-        self.n_components = check_positive(n_components, "n_components")
-        self.n_outputs = check_positive(n_outputs, "n_outputs")
+        self.n_components = check_size(n_components, "n_components")
+        self.n_outputs = check_size(n_outputs, "n_outputs")
         self.nnz_per_output = min(check_positive(nnz_per_output, "nnz_per_output"), max(1, self._tail_shape(head)[0]))
+        check_entries(n_outputs=self.n_outputs, nnz_per_output=self.nnz_per_output)
         self.seed, self.dtype = check_seed(seed, "seed"), float_dtype(dtype)
         head.flags.writeable = False
         self.head_outputs = head
@@ -187,7 +188,8 @@ def _check_output_weights(output_weights: Any) -> npt.NDArray[np.float64]:
         raise TypeError(f"output_weights must hold real numbers, got {output_weights!r}") from None
     if weights.ndim != 1 or len(weights) == 0:
         raise ValueError(f"output_weights must be 1-D with a number for each output, got shape {weights.shape}")
-    weights = weights.astype(np.float64)
+    with np.errstate(over="ignore"):
+        weights = weights.astype(np.float64)
     if not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError("output_weights must be finite and not negative")
     return weights
@@ -225,7 +227,7 @@ def head_size(n_components: int, output_weights: Any) -> int:
     >>> head_size(100, np.ones(5000)), head_size(100, 1 / np.arange(1, 5001))
     (0, 14)
     """
-    m, weights = check_positive(n_components, "n_components"), _check_output_weights(output_weights)
+    m, weights = check_size(n_components, "n_components"), _check_output_weights(output_weights)
     return _head_size(m, weights[_ranked(weights)])
 
 
@@ -283,7 +285,7 @@ class HeadTailCompression(SparseSignCompression):
     ) -> None:
         weights = _check_output_weights(output_weights)
         ranked = _ranked(weights)
-        size = _head_size(check_positive(n_components, "n_components"), weights[ranked])
+        size = _head_size(check_size(n_components, "n_components"), weights[ranked])
         head = np.sort(ranked[:size]).astype(np.int64)
         self._set_sizes(n_components, len(weights), head, nnz_per_output, seed, dtype)
         self._make_tables()

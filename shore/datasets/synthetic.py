@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
-from shore._validation import check_number, check_positive, check_seed, float_dtype
+from shore._validation import check_entries, check_number, check_positive, check_seed, check_size, float_dtype
 from shore.constraints import Constraint
 from shore.projection import project
 
@@ -115,9 +115,12 @@ def make_synthetic(
     >>> problem.X.shape, problem.Y.shape, problem.Y.nnz
     ((100, 20), (100, 500), 300)
     """
-    for name, size in (("n_samples", n_samples), ("n_features", n_features), ("n_outputs", n_outputs)):
-        if size != 0 or name != "n_samples":  # no rows are a problem too
-            check_positive(size, name)
+    sizes = {"n_features": check_size(n_features, "n_features"), "n_outputs": check_size(n_outputs, "n_outputs")}
+    check_entries(**sizes)
+    if type(n_samples) is not int or n_samples != 0:  # no rows are a problem too
+        check_size(n_samples, "n_samples")
+    for name, size in sizes.items():
+        check_entries(n_samples=n_samples, **{name: size})
     check_positive(sparsity, "sparsity")
     noise = _noise_level(snr_db)
     kind: Any = float_dtype(dtype).type

@@ -10,7 +10,7 @@ import numpy as np
 from dask.delayed import delayed
 
 from shore import solvers
-from shore._validation import canonical_csr
+from shore._validation import csr_rows
 from shore.compression import COMPRESSIONS, Compression, output_weights
 from shore.distributed.blocks import Block, Context, Facts, facts_of, split_pair, training_blocks
 from shore.distributed.cg import solve_by_gradients
@@ -115,7 +115,7 @@ def _look(client: Any, blocks: Sequence[Block]) -> Facts:
 def block_energy(number: int, x: Any, y: Any, n_outputs: int) -> tuple[Any]:
     """The energy of every output in a block, and whether Y is as it should be."""
     _, Y = split_pair(number, x, y)
-    outputs: Any = canonical_csr(Y, "Y")
+    outputs: Any = csr_rows(Y, "Y")
     if outputs.shape[1] != n_outputs:
         raise ValueError(f"block {number}: Y has {outputs.shape[1]} columns, and other blocks have {n_outputs}")
     if not np.isfinite(outputs.data).all():

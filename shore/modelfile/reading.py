@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
+from shore._files import path_name
 from shore.estimator import ShoreRegressor
 from shore.modelfile.checks import ModelFileError, parse
 from shore.modelfile.compression import decode_compression, read_description
@@ -114,7 +115,7 @@ def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, 
 
 def _opened(path: str | os.PathLike[str], read: Callable[[BinaryIO, int], _T]) -> _T:
     """What `read` makes of the file and its size; whatever it finds wrong is a ModelFileError with the name."""
-    name = os.fsdecode(path)
+    name = path_name(path)
     with open(name, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

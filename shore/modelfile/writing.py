@@ -15,6 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from shore._files import path_name
 from shore.compression import Compression
 from shore.estimator import ShoreRegressor
 from shore.modelfile.checks import canonical
@@ -89,7 +90,7 @@ def _stored_weights(W: Array, dtype: np.dtype[Any], weights: str | None) -> Arra
 
 def _replace(path: str | os.PathLike[str], write: Callable[[Path], None]) -> None:
     """Let `write` make a file that takes the place of `path` once it is on the disk, or not at all."""
-    target = Path(os.path.realpath(os.fsdecode(path)))  # a link stays one
+    target = Path(os.path.realpath(path_name(path)))  # a link stays one
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     if target.exists() and not target.is_file():

@@ -123,6 +123,8 @@ def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float
     dtype = R.dtype
     P, W = R.copy(), np.zeros_like(R)
     rr = np.einsum("fc,fc->c", R, R, dtype=np.float64)
+    if not np.isfinite(rr).all():
+        return np.full_like(W, np.nan), 0
     goal = tol * tol * rr
     for taken in range(_MAX_CG_STEPS + 1):
         going = rr > goal

@@ -83,6 +83,8 @@ def _is_safe(rcond: float, dtype: np.dtype[Any], solver: str = "cholesky") -> bo
 
 def _spectral(G: Array, alpha: float, cut: float, full_rank: int) -> tuple[Array, Array]:
     """Vectors V and factors f with (G + alpha)⁻¹ = V diag(f) Vᵀ; eigenvalues up to `cut` of the largest count as 0."""
+    if not np.isfinite(np.tril(G)).all():
+        raise ValueError("X is too large: products of its rows or columns leave the range of float64")
     values, vectors = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
     keep = values > cut * max(values[-1], 0.0)
     if alpha == 0 and keep.sum() < full_rank:

@@ -44,6 +44,8 @@ def path(
     double = as_double(rows)
     with threadpool_limits(n_threads, "blas"):
         G = gram(double, n_threads) if d <= n else gram_of_rows(double, n_threads)
+        if not np.isfinite(np.tril(G)).all():
+            raise ValueError("X is too large: products of its rows or columns leave the range of float64")
         values, V = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
         values = np.maximum(values, 0)
         C = np.empty((len(V), m))

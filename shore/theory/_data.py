@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from shore._validation import check_rows, is_sparse
+from shore._validation import check_rows, is_sparse, working_dtype
 from shore.compression import Compression
 
 __all__ = ["Array", "blocks", "check_compression", "check_pair", "columns_of", "row_norms2"]
@@ -46,8 +46,10 @@ def check_pair(X: Any, Y: Any) -> tuple[Any, sparse.csr_array]:
         parts = [matrix.data] if is_sparse(matrix) else (matrix[here] for here in blocks(*matrix.shape))
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError(f"{name} must be finite, but it holds NaN or infinity")
-    outputs = sparse.csr_array(given).astype(np.float64)
+    outputs = sparse.csr_array(given if is_sparse(given) else np.asarray(given, dtype=np.float64)).astype(np.float64)
     outputs.eliminate_zeros()
+    if not is_sparse(rows) and (rows.dtype == np.float16 or not rows.dtype.isnative):  # SciPy multiplies neither
+        rows = rows.astype(working_dtype(rows.dtype, "X"))
     return rows, outputs
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from shore._validation import check_number, check_positive
+from shore._validation import check_number, check_positive, check_size
 
 __all__ = ["components_for", "contraction", "delta_for", "iterations_for", "log_binomial", "step_range"]
 
 # Rows of Φ per s·ln(K/s). Then decoding finds all outputs with noise at 10 dB, and 93 to 100 % of them with noise as
 # strong as the signal (measured in docs/recovery.md).
 _ROWS_PER_NAT = 10.0
+
+# Below, δ² or the rows that it asks for leave the range of numbers.
+_SMALLEST_DELTA = 1e-100
 
 _FORMS = ("rip", "jl")
 
@@ -22,7 +25,7 @@ def log_binomial(n: int, k: int) -> float:
 
 
 def _check_sizes(sparsity: Any, n_outputs: Any, tau: Any, form: Any) -> tuple[int, int, float]:
-    n_outputs = check_positive(n_outputs, "n_outputs")
+    n_outputs = check_size(n_outputs, "n_outputs")
     if not isinstance(form, str) or form not in _FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, _FORMS))}, got {form!r}")
     tau = check_number(tau, "tau", "a number between 0 and 1", 0, 1)
@@ -32,7 +35,7 @@ def _check_sizes(sparsity: Any, n_outputs: Any, tau: Any, form: Any) -> tuple[in
 def _rip_numerator(s: int, n_outputs: int, tau: float) -> float:
     """√k + √(2 ln(2 C(K, k)/τ)): over √m, how far singular values of k columns stray from 1 at most."""
     k = min(3 * s, n_outputs)
-    return math.sqrt(k) + math.sqrt(2 * (log_binomial(n_outputs, k) + math.log(2 / tau)))
+    return math.sqrt(k) + math.sqrt(2 * (log_binomial(n_outputs, k) + math.log(2) - math.log(tau)))
 
 
 def components_for(
@@ -92,8 +95,12 @@ def components_for(
         wanted = _ROWS_PER_NAT * s * max(1.0, math.log(n_outputs / s))
         return 16 * math.ceil(max(1.0, min(wanted, float(n_outputs))) / 16)
     delta = check_number(delta, "delta", "a number between 0 and 1, or None", 0, 1)
+    if delta < _SMALLEST_DELTA:
+        raise ValueError(
+            f"delta must be at least {_SMALLEST_DELTA:g}, or m is out of the range of numbers, got {delta!r}"
+        )
     if form == "jl":
-        rows = math.log(2 * n_outputs / tau) / (delta**2 / 4 - delta**3 / 6)
+        rows = (math.log(2 * n_outputs) - math.log(tau)) / (delta**2 / 4 - delta**3 / 6)
     else:
         # √(1+δ) - 1 = δ/(√(1+δ) + 1), which does not cancel
         rows = (_rip_numerator(s, n_outputs, tau) * (math.sqrt(1 + delta) + 1) / delta) ** 2
@@ -123,13 +130,13 @@ def delta_for(n_components: int, sparsity: int, n_outputs: int, *, tau: float = 
     >>> delta_for(416, 5, 20_000)
     inf
     """
-    m = check_positive(n_components, "n_components")
+    m = check_size(n_components, "n_components")
     s, n_outputs, tau = _check_sizes(sparsity, n_outputs, tau, form)
     if form == "rip":
         epsilon = _rip_numerator(s, n_outputs, tau) / math.sqrt(m)
         delta = epsilon * (2 + epsilon)
         return delta if delta < 1 else math.inf
-    r = math.log(2 * n_outputs / tau) / m
+    r = (math.log(2 * n_outputs) - math.log(tau)) / m
     if r >= 1 / 12:  # δ²/4 - δ³/6 rises from 0 to that on [0, 1]
         return math.inf
     # The root of δ²/4 - δ³/6 = r in [0, 1], by the cosine of a third of an angle.
@@ -188,7 +195,10 @@ def contraction(step: float, delta: float) -> tuple[float, float]:
     """
     step = check_number(step, "step", "a positive number", 0, math.inf)
     delta = check_number(delta, "delta", "a number of at least 0", 0, math.inf, closed=True)
-    return 2 - 2 * step + 2 * step * delta, 2 * step * math.sqrt(1 + delta)
+    c1, c2 = 2 - 2 * step + 2 * step * delta, 2 * step * math.sqrt(1 + delta)
+    if not (math.isfinite(c1) and math.isfinite(c2)):
+        raise ValueError(f"step={step!r} and delta={delta!r} are too large: the constants leave the range of numbers")
+    return c1, c2
 
 
 def iterations_for(step: float, delta: float, start: float, noise: float) -> int:

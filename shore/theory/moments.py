@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -54,6 +54,7 @@ class Moments:
     compressed_bias2: float
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what overflows is refused, not warned of
     def from_data(
         cls, X: Any, Y: Any, compression: Compression, *, sigma: float | None = None, n_threads: int | None = None
     ) -> Self:
@@ -94,7 +95,9 @@ class Moments:
         threads = resolve_n_threads(n_threads)
         with threadpool_limits(threads, "blas"):
             mean_x, mean_y = _mean(rows), np.asarray(outputs.sum(axis=0)) / n
-            eigenvalues, vectors = linalg.eigh(_gram(rows) / n, overwrite_a=True)
+            gram = _gram(rows) / n
+            _require_finite(gram)
+            eigenvalues, vectors = linalg.eigh(gram, overwrite_a=True)
             kept = eigenvalues > 10 * d * np.finfo(np.float64).eps * eigenvalues[-1]
             # Z* = M_yx V Λ⁻¹ Vᵀ: without the last factor its norm is the same, and Z* μ_x needs Vᵀμ_x alone.
             inverse, rotated_mean = vectors[:, kept] / eigenvalues[kept], vectors[:, kept].T @ mean_x
@@ -118,7 +121,7 @@ class Moments:
             )
             if sigma is None:
                 sigma = _largest_deviation(rows, outputs, mean_x, mean_y)
-        return cls(
+        moments = cls(
             n_features=d,
             n_outputs=K,
             n_components=m,
@@ -131,6 +134,13 @@ class Moments:
             bias2=bias2,
             compressed_bias2=float(np.sum((mean_b - rotated_mean @ w) ** 2)),
         )
+        _require_finite([number for number in astuple(moments) if isinstance(number, float)])
+        return moments
+
+
+def _require_finite(numbers: Any) -> None:
+    if not np.isfinite(numbers).all():
+        raise ValueError("X or Y is too large: their moments leave the range of float64")
 
 
 def _double(X: Any) -> Any:
@@ -176,6 +186,7 @@ def _largest_deviation(X: Any, Y: sparse.csr_array, mean_x: Array, mean_y: Array
     size = d + Y.shape[1]
     start = np.random.default_rng(0).standard_normal(size)
     spread = float(np.linalg.norm(covariance_times(start)))
+    _require_finite(spread)
     scale = float(np.abs(mean_x).max() + np.abs(mean_y).max())
     if spread <= 1e-12 * scale**2 * np.linalg.norm(start):  # all rows are the same
         return 0.0
@@ -184,9 +195,13 @@ def _largest_deviation(X: Any, Y: sparse.csr_array, mean_x: Array, mean_y: Array
     return math.sqrt(max(0.0, float(largest[0])))
 
 
+def _square(number: float) -> float:
+    return number * number  # infinity where ** would raise
+
+
 @dataclass(frozen=True)
 class SampleSizes:
-    """The numbers of samples of Theorem 3, not rounded; infinite if M_xx is singular.
+    """The numbers of samples of Theorem 3, not rounded; infinite if M_xx is singular, and past the range of float64.
 
     Attributes
     ----------
@@ -261,14 +276,14 @@ def sample_sizes(moments: Moments, *, epsilon: float, tau: float = 0.05, C: floa
     d = moments.n_features
 
     def n2(weight: float, size: int, bias2: float) -> float:
-        log = math.log(size / tau)
+        log = math.log(size) - math.log(tau)
         return max(4 * weight * (d + 2 * math.sqrt(d * log) + 2 * log) / epsilon, 4 * bias2 * d / epsilon)
 
     ratio = moments.sigma / moments.lambda_min
     return SampleSizes(
         n1=max(
-            64 * (C * ratio * moments.sigma) ** 2 / 9 * (d + math.log(2 / tau)),
-            (32 * moments.mean_x * ratio * (2 * math.sqrt(d) + math.sqrt(math.log(1 / tau)))) ** 2,
+            64 * _square(C * ratio * moments.sigma) / 9 * (d + math.log(2) - math.log(tau)),
+            _square(32 * moments.mean_x * ratio * (2 * math.sqrt(d) + math.sqrt(-math.log(tau)))),
         ),
         n2=n2(moments.z_norm2 + moments.n_outputs, moments.n_outputs, moments.bias2),
         n2_compressed=n2(moments.w_norm2 + moments.phi_norm2, moments.n_components, moments.compressed_bias2),

@@ -229,6 +229,7 @@ def _applies(step: float, c1: float) -> bool:
     return c1 < 1 and step < 1
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused, not warned of
 def report(
     model: ShoreRegressor,
     X: Any,
@@ -330,4 +331,6 @@ def report(
             _theorem_2(model, sums, delta, n),
             _theorem_4(sums, delta, compression.dtype, n),
         )
+    if not all(math.isfinite(number) for number in (sums.training, sums.energy, sums.difference)):
+        raise ValueError("X or Y is too large: sums of squares leave the range of float64")
     return Report(statements=statements, delta=delta, rip=rip)

@@ -62,8 +62,12 @@ class RipEstimate:
     share: float
 
 
-def _spread(gram: Array) -> Array:
-    """δ_S of Gram matrices Φ_SᵀΦ_S."""
+def _spread(columns: Array) -> Array:
+    """δ_S of columns Φ_S, which are rows here: one support, or one after the other. Infinity where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = columns @ np.swapaxes(columns, -1, -2)
+    if not np.isfinite(gram).all():
+        return np.full(gram.shape[:-2], np.inf)
     eigenvalues = np.linalg.eigvalsh(gram)
     return np.maximum(eigenvalues[..., -1] - 1, 1 - eigenvalues[..., 0])
 
@@ -72,7 +76,7 @@ def _spreads(compression: Compression, supports: Array, n_threads: int) -> Array
     def of_block(here: slice) -> Array:
         block = supports[here]
         columns = columns_of(compression, block.ravel(), 1).reshape(*block.shape, compression.n_components)
-        return _spread(columns @ columns.transpose(0, 2, 1))
+        return _spread(columns)
 
     # One thread a block, so that no bit depends on how many there are.
     parts = list(blocks(len(supports), supports.shape[1] * compression.n_components))
@@ -173,12 +177,18 @@ def rip_estimate(
         drawn = [np.sort(rng.choice(K, k, replace=False, shuffle=False)) for _ in range(n_supports)]
         supports = np.array(drawn, dtype=np.int64)
     spreads = _spreads(compression, supports, threads)
+    too_large = f"compression is too large: products of its columns leave the range of {compression.dtype}"
+    if not np.isfinite(spreads).all():
+        raise ValueError(too_large)
     worst = int(np.argmax(spreads))
     delta, support = float(spreads[worst]), supports[worst].copy()
     if refine and not exact:
-        with threadpool_limits(1, "blas"):
-            for start in np.argsort(-spreads, kind="stable")[:_STARTS]:
-                delta, support = max((delta, support), _refine(compression, supports[start]), key=itemgetter(0))
+        try:
+            with threadpool_limits(1, "blas"), np.errstate(over="ignore", invalid="ignore"):
+                for start in np.argsort(-spreads, kind="stable")[:_STARTS]:
+                    delta, support = max((delta, support), _refine(compression, supports[start]), key=itemgetter(0))
+        except ValueError:  # of correlate, and of eigenvalues of what is not finite
+            raise ValueError(too_large) from None
     return RipEstimate(
         sparsity=k,
         n_supports=len(supports),

@@ -17,7 +17,7 @@ from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._preparation import prepare_rows, prepare_targets, split_rows
 from shore._progress import Progress
-from shore._validation import check_alpha, check_number, check_positive, float_dtype
+from shore._validation import check_number, check_positive, float_dtype
 from shore.compression import COMPRESSIONS, Compression, compression_for
 from shore.estimator import ShoreRegressor
 from shore.metrics import precision_at_k
@@ -45,9 +45,9 @@ def _check_list(given: Any, name: str, check: Any) -> tuple[Any, ...]:
 
 
 def _check_alpha(alpha: Any) -> None:
-    check_alpha(alpha)
-    if alpha == "auto":
+    if isinstance(alpha, str) and alpha == "auto":
         raise ValueError("alphas must hold numbers, got 'auto'")
+    check_number(alpha, "alphas", "numbers of at least 0", closed=True)
 
 
 def _check_compression(name: Any) -> None:
@@ -185,7 +185,12 @@ def tune(
         kept, held = split_rows(rows.shape[0], held_out, random_state)
         X_held, Y_held, rows, outputs = rows[held], outputs[held], rows[kept], outputs[kept]
     else:
-        X_held, Y_held = template._check_pair(*validation, dtype)
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X, Y), got {type(validation).__name__}")
+        try:
+            X_held, Y_held = template._check_pair(*validation, dtype)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"validation: {error}") from None
         if X_held.shape[1] != rows.shape[1] or Y_held.shape[1] != outputs.shape[1]:
             raise ValueError(
                 f"validation must have {rows.shape[1]} features and {outputs.shape[1]} outputs, got {X_held.shape[1]} "

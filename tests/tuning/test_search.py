@@ -134,7 +134,7 @@ def test_progress_is_shown_when_asked_for(capsys):
         ({"n_components": 0}, ValueError, "n_components must be a positive integer, got 0"),
         ({"n_components": [16, 2.5]}, TypeError, "n_components must be a positive integer, got 2.5"),
         ({"n_components": []}, ValueError, "n_components must hold at least one value"),
-        ({"alphas": [1.0, -1.0]}, ValueError, "alpha must be a number of at least 0"),
+        ({"alphas": [1.0, -1.0]}, ValueError, "alphas must be numbers of at least 0"),
         ({"alphas": "auto"}, ValueError, "alphas must hold numbers, got 'auto'"),
         ({"compressions": ["zip"]}, ValueError, "compressions must be among 'sparse_sign', .*, got 'zip'"),
         ({"compressions": []}, ValueError, "compressions must hold at least one value"),
