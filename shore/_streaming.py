@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._model import Model
 from shore._preparation import prepare_rows
@@ -124,7 +124,7 @@ class Streaming(Model):
             if statistics.later is not None:
                 compression = statistics.compression()
                 known = statistics.compressed(compression)
-            with threadpool_limits(resolve_n_threads(self.n_threads), "blas"):
+            with limit_blas(resolve_n_threads(self.n_threads)):
                 W, intercept = known.solve(float(self.alpha), bool(self.fit_intercept), dtype)
             self._feature_major, self._intercept, self._compression = W, intercept, compression
             self.alpha_ = float(self.alpha)

@@ -19,9 +19,9 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from shore import solvers
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._model import NotFittedError
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
@@ -236,7 +236,7 @@ class ShoreRegressor(Streaming):
         )  # fmt: skip
         intercept = np.zeros(m, dtype=dtype)
         if prepared.mean is not None:
-            with threadpool_limits(n_threads, "blas"):
+            with limit_blas(n_threads):
                 intercept = (means - prepared.mean @ W).astype(dtype)
         return W, intercept, solver, n_iter
 

@@ -126,8 +126,8 @@ class Compression(ABC):
     def squared_norm(self) -> float:
         """‖Φ‖₂², the largest eigenvalue of ΦΦᵀ, to about a percent; computed once.
 
-        The same number every time. The BLAS has no part in it: its number of threads belongs to the whole process, and
-        calls from several threads that hold it down and set it back would leave it down.
+        The same number every time. The BLAS has no part in it: what it computes may depend on its number of threads,
+        which belongs to the whole process.
         """
         if self._squared_norm is None:
             self._squared_norm = _largest_eigenvalue(self._gram_product, self.n_components)

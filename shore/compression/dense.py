@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from shore._core import compression as _core
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_positive, check_rows, check_seed, float_dtype, is_sparse, working_dtype
 from shore.compression.base import Compression, rebuild
@@ -41,7 +41,7 @@ class DenseCompression(Compression):
         return np.ascontiguousarray(self._columns.T)
 
     def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             return np.asarray(R @ self._columns.T)
 
     def _equals(self, other: Any) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from threadpoolctl import threadpool_limits
 
 from shore._core import linear as _core
+from shore._core.blas import limit_blas
 from shore._validation import is_sparse
 
 __all__ = [
@@ -153,7 +153,7 @@ def _syrk(a: Array, c: Array | None, *, of_rows: bool) -> Array:
 def gram(rows: Rows, n_threads: int, out: Array | None = None) -> Array:
     """XcᵀXc, at least its lower triangle, column-major (d, d); added to `out` if that is given."""
     if not is_sparse(rows.X):
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             for _, block in rows.blocks():
                 out = _syrk(block, out, of_rows=False)
         d = rows.shape[1]
@@ -179,7 +179,7 @@ def _csr_gram(X: Any, transposed: Any, n_threads: int) -> Array:
 def gram_of_rows(rows: Rows, n_threads: int) -> Array:
     """Xc Xcᵀ, at least its lower triangle, column-major (n, n)."""
     if not is_sparse(rows.X):
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             return _syrk(whole(rows), None, of_rows=True)
     double = as_double(rows)
     out = _csr_gram(double.transposed, double.X, n_threads)
@@ -202,7 +202,7 @@ def cross(rows: Rows, B: Array, n_threads: int) -> Array:
         if double.mean is not None:
             out -= np.outer(double.mean, double.ones() @ B)
         return out.astype(rows.dtype, copy=False)
-    with threadpool_limits(n_threads, "blas"):
+    with limit_blas(n_threads):
         total = None
         for here, block in rows.blocks():
             part = np.asarray(block.T @ B[here])
