@@ -217,9 +217,8 @@ class ShoreRegressor(Streaming):
         compression = self._make_compression(outputs, shift, dtype)
         alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
         W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype, factorisation)
-        self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter)
-        if path is not None:
-            self.alpha_path_ = path
+        more = {} if path is None else {"alpha_path_": path}
+        self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter, **more)
         return self
 
     def _solve(

@@ -76,7 +76,7 @@ if hasattr(os, "register_at_fork"):
 def limit_blas(n_threads: int) -> Guard:
     """Hold BLAS to so many threads at most, in a ``with`` block.
 
-    Any number of threads may do so at once, and blocks may lie within each other. What Ctrl-C interrupts is undone, too.
+    Any number of threads may do so at once, and blocks may lie within each other. What Ctrl-C interrupts is undone.
 
     Parameters
     ----------
