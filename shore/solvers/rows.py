@@ -12,6 +12,7 @@ from scipy import linalg, sparse
 
 from shore._core import linear as _core
 from shore._core.blas import limit_blas
+from shore._pieces import pieces
 from shore._validation import is_sparse
 
 __all__ = [
@@ -55,9 +56,14 @@ def times(X: Any, P: Array, n_threads: int) -> Array:
     dense_times: Any = _core.dense_times_half if half else _core.dense_times
     weights = P.view(np.uint16) if half else P
     if is_sparse(X):
-        csr_times(*csr_parts(X), weights, out, threads)
+        data, indices, indptr = csr_parts(X)
+        entries = 1 + len(data) / max(1, len(out))
+        for here in pieces(len(out), 2e-10 * P.shape[1] * entries / threads, least=16 * threads):
+            csr_times(data, indices, indptr[here.start : here.stop + 1], weights, out[here], threads)
     else:
-        dense_times(np.require(X, dtype=out.dtype, requirements=["C", "A"]), weights, out, threads)
+        rows = np.require(X, dtype=out.dtype, requirements=["C", "A"])
+        for here in pieces(len(out), 1e-10 * P.size / threads, least=4 * threads):
+            dense_times(rows[here], weights, out[here], threads)
     return out
 
 
@@ -172,7 +178,9 @@ def gram(rows: Rows, n_threads: int, out: Array | None = None) -> Array:
 def _csr_gram(X: Any, transposed: Any, n_threads: int) -> Array:
     d = X.shape[1]
     out = np.empty((d, d), dtype=X.dtype)
-    _core.csr_gram(*csr_parts(X), *csr_parts(transposed), out, max(1, min(n_threads, d)))
+    parts, threads = (*csr_parts(X), *csr_parts(transposed)), max(1, min(n_threads, d))
+    for here in pieces(d, 1e-9 * (d + X.nnz / max(1, d) * X.nnz / max(1, X.shape[0])) / threads, least=16 * threads):
+        _core.csr_gram(*parts, here.start, out[here], threads)
     return out
 
 
