@@ -56,8 +56,17 @@ def _apply() -> None:
             del _before[key, owner]
 
 
+def _before_fork() -> None:
+    """No thread is to set numbers meanwhile: OpenBLAS then has a lock, which nobody would open in the child."""
+    _lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _lock.release()
+
+
 def _after_fork_in_child() -> None:
-    """Of all threads only the one that forked is here: the calls of others ended, and the lock may have been theirs."""
+    """Of all threads only the one that forked is here: the calls of others ended."""
     global _lock
     _lock = threading.RLock()
     here = threading.get_ident()
@@ -70,7 +79,7 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def limit_blas(n_threads: int) -> Guard:

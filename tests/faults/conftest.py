@@ -4,14 +4,24 @@
 """
 
 import collections
+import faulthandler
 import json
 import os
+import sys
 
 import pytest
 
 DEEP = os.environ.get("SHORE_DEEP", "0") not in ("", "0")
 
 COUNTS = collections.Counter()
+
+
+@pytest.fixture(autouse=True)
+def watchdog():
+    """What hangs, even in C and with the GIL, is ended and says where it was."""
+    faulthandler.dump_traceback_later(900 if DEEP else 300, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")
