@@ -6,11 +6,11 @@ import gzip
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["path_name", "replacing"]
+__all__ = ["path_name", "removed_on_failure", "replacing"]
 
 
 def path_name(path: Any) -> str:
@@ -37,20 +37,31 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
             yield file
         return
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
-    try:
-        raw = open(temporary, "xb")  # noqa: SIM115
-    except OSError as error:  # of the name that was given, not of ours
-        error.filename = str(path)
-        raise
-    try:
-        with raw:
+    with removed_on_failure(temporary, path):
+        with open(temporary, "xb") as raw:
             with _packed(raw, target) as file:
                 yield file
             raw.flush()
             os.fsync(raw.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def removed_on_failure(temporary: Path, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Remove a temporary file that did not become `path`; errors are then of that name, which the caller knows.
+
+    Parameters
+    ----------
+    temporary : Path
+    path : str or os.PathLike
+    """
+    try:
+        yield
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None and os.fspath(error.filename) == str(temporary):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         raise
 
 

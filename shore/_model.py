@@ -148,24 +148,26 @@ class Model(Parameters):
 
     def _keep(
         self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
-        solver: str, n_iter: int,
+        solver: str, n_iter: int, **more: Any,
     ) -> None:  # fmt: skip
-        """All of a fit at once, when nothing can fail any more."""
-        self._forget()
-        self._fitted = True
-        self._feature_major = W
-        self._intercept = intercept
-        self._statistics = None
-        self._compression = compression
-        self.n_features_in_, self.n_outputs_ = int(W.shape[0]), int(n_outputs)
-        self.alpha_, self.solver_, self.n_iter_ = alpha, solver, n_iter
+        """All of a fit at once; `more` are further attributes."""
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.asarray(names, dtype=object)
+            more["feature_names_in_"] = np.asarray(names, dtype=object)
+        fitted = {
+            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_statistics": None,
+            "_compression": compression, "n_features_in_": int(W.shape[0]), "n_outputs_": int(n_outputs),
+            "alpha_": alpha, "solver_": solver, "n_iter_": n_iter,
+        }  # fmt: skip
+        self._become({**self._without_fit(), **fitted, **more})
 
-    def _forget(self) -> None:
-        for name in [name for name in self.__dict__ if name.endswith("_") or name == "_fitted"]:
-            del self.__dict__[name]
+    def _without_fit(self) -> dict[str, Any]:
+        """All attributes but those of a fit."""
+        return {name: v for name, v in self.__dict__.items() if not name.endswith("_") and name != "_fitted"}
+
+    def _become(self, attributes: dict[str, Any]) -> None:
+        """Take these attributes for all that were: at no moment, Ctrl-C or not, is there half of them."""
+        self.__dict__ = attributes
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` or `partial_fit` was called."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._model import Model
 from shore._preparation import prepare_rows
@@ -66,8 +66,12 @@ class Streaming(Model):
         if before is None:
             m = len(fresh.b_sum) if later is None else later.n_components
             W, intercept = np.zeros((rows.shape[1], m), dtype=dtype), np.zeros(m, dtype=dtype)
-            self._keep(X, W, intercept, compression, outputs.shape[1], float(self.alpha), "cholesky", 0)
-        self._compression, self._statistics, self._stale = compression, total, True
+            self._keep(
+                X, W, intercept, compression, outputs.shape[1], float(self.alpha), "cholesky", 0, _statistics=total,
+                _stale=True,
+            )  # fmt: skip
+        else:
+            self._become({**self.__dict__, "_compression": compression, "_statistics": total, "_stale": True})
         return self
 
     def fit_batches(self, batches: Iterable[tuple[Any, Any]]) -> Self:
@@ -81,8 +85,8 @@ class Streaming(Model):
         for X, Y in batches:
             model.partial_fit(X, Y)
         model._require_fitted()
-        self._forget()
-        self.__dict__.update({name: value for name, value in model.__dict__.items() if name not in self.get_params()})
+        fitted = {name: value for name, value in model.__dict__.items() if name not in self.get_params()}
+        self._become({**self._without_fit(), **fitted})
         return self
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -98,7 +102,7 @@ class Streaming(Model):
             raise TypeError(f"other must be a ShoreRegressor, got {type(other).__name__}")
         for model in (self, other):
             model._require_fitted()
-        mine, its = self._statistics, other._statistics
+        mine, its, compression = self._statistics, other._statistics, self._compression
         if mine is None or its is None:
             raise ValueError("merge needs two models that were fitted by partial_fit")
         if (self.n_features_in_, self.n_outputs_) != (other.n_features_in_, other.n_outputs_):
@@ -106,7 +110,7 @@ class Streaming(Model):
         if mine.later is None and its.later is not None and its.later.may_be(self._compression):
             its = its.compressed(self._compression)
         elif mine.later is not None and its.later is None and mine.later.may_be(other._compression):
-            mine, self._compression = mine.compressed(other._compression), other._compression
+            mine, compression = mine.compressed(other._compression), other._compression
         elif mine.later != its.later or (
             mine.later is None and not same_compression(self._compression, other._compression)
         ):
@@ -115,7 +119,7 @@ class Streaming(Model):
             )
         total = mine.plus(its)
         total.require_finite()
-        self._statistics, self._stale = total, True
+        self._become({**self.__dict__, "_compression": compression, "_statistics": total, "_stale": True})
         return self
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -130,7 +134,7 @@ class Streaming(Model):
             if statistics.later is not None:
                 compression = statistics.compression()
                 known = statistics.compressed(compression)
-            with threadpool_limits(resolve_n_threads(self.n_threads), "blas"):
+            with limit_blas(resolve_n_threads(self.n_threads)):
                 W, intercept = known.solve(float(self.alpha), bool(self.fit_intercept), dtype)
             if not (np.isfinite(W).all() and np.isfinite(intercept).all()):
                 raise ValueError(f"X or Y is too large: the solution leaves the range of {dtype}")

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from shore._core import decode as _core
 from shore._core.threads import resolve_n_threads
+from shore._pieces import pieces
 from shore._validation import check_number, check_positive, check_rows, is_sparse
 from shore.compression import Compression
 from shore.constraints import Constraint, feasible_set
@@ -20,7 +21,7 @@ from shore.projection import csr_from_slots
 
 __all__ = ["DecodeInfo", "decode"]
 
-# Rows are converted, if need be, and decoded in blocks of about this size; Ctrl-C is heard between them.
+# Rows are converted, if need be, and decoded in pieces of at most about this size.
 _BLOCK_BYTES = 1 << 26
 
 
@@ -298,19 +299,19 @@ def decode(
     outcome = np.zeros(n, dtype=_core.OUTCOME)
     taken_step, unit = engine_step(options, compression)
     in_work = options.in_work(slots, n_outputs)
-    step_rows = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
-    for start in range(0, n, step_rows):
-        here = slice(start, min(n, start + step_rows))
+    most = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
+    terms = min(m, getattr(compression, "nnz_per_output", m))
+    for here in pieces(n, 3e-10 * n_outputs * terms / threads, least=64 * threads, most=most):
         block = rows[here].toarray() if is_sparse(rows) else rows[here]
         with np.errstate(over="ignore"):
             block = np.require(block, dtype=dtype, requirements=["C", "A"])
         _core.decode_rows(
-            _core.METHODS[options.method], block, compression._phi, feasible, start, in_work, taken_step,
+            _core.METHODS[options.method], block, compression._phi, feasible, here.start, in_work, taken_step,
             options.max_iter, options.tol, options.l1, index[here], value[here], count[here],
             outcome[here].view(np.uint8), min(threads, len(block)),
         )  # fmt: skip
         if check_input:
-            _refuse_not_finite(block, outcome["residual"][here], start)
+            _refuse_not_finite(block, outcome["residual"][here], here.start)
     result = csr_from_slots(index, value, count, n_outputs)
     if not return_info:
         return result

@@ -19,9 +19,9 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from shore import solvers
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._model import NotFittedError
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
@@ -219,9 +219,8 @@ class ShoreRegressor(Streaming):
         compression = self._make_compression(outputs, shift, dtype)
         alpha, path = self._pick_alpha(rows, outputs, shift, compression, dtype)
         W, intercept, solver, n_iter = self._solve(rows, outputs, shift, compression, alpha, dtype, factorisation)
-        self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter)
-        if path is not None:
-            self.alpha_path_ = path
+        more = {} if path is None else {"alpha_path_": path}
+        self._keep(X, W, intercept, compression, outputs.shape[1], alpha, solver, n_iter, **more)
         return self
 
     def _solve(
@@ -238,7 +237,7 @@ class ShoreRegressor(Streaming):
         )  # fmt: skip
         intercept = np.zeros(m, dtype=dtype)
         if prepared.mean is not None:
-            with threadpool_limits(n_threads, "blas"):
+            with limit_blas(n_threads):
                 intercept = (means - prepared.mean @ W).astype(dtype)
             if not np.isfinite(intercept).all():
                 raise ValueError(f"X or Y is too large: the intercept leaves the range of {dtype}")

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from shore._core import projection as _core
 from shore._core.threads import resolve_n_threads
+from shore._pieces import pieces
 from shore._validation import check_positive, check_rows, is_sparse, working_dtype
 from shore.constraints import Constraint, Simplex, feasible_set
 
@@ -106,14 +107,17 @@ def project(
 
     if is_csr:
         data = np.ascontiguousarray(rows.data, dtype=dtype)
-        _core.project_csr(data, rows.indices, rows.indptr, n_outputs, feasible, index, value, count, threads)
+        for here in pieces(n, 4e-9 * (1 + len(data) / max(1, n)) / threads, least=64 * threads):
+            _core.project_csr(
+                data, rows.indices, rows.indptr[here.start : here.stop + 1], n_outputs, feasible, here.start,
+                index[here], value[here], count[here], threads,
+            )  # fmt: skip
     else:
         as_is = rows.dtype == dtype and rows.dtype.isnative and rows.flags.c_contiguous and rows.flags.aligned
-        step = n if as_is else max(1, _BLOCK_BYTES // max(1, n_outputs * dtype.itemsize))
-        for start in range(0, n, max(1, step)):
-            here = slice(start, start + step)
+        most = n if as_is else max(1, _BLOCK_BYTES // max(1, n_outputs * dtype.itemsize))
+        for here in pieces(n, 1e-9 * n_outputs / threads, least=threads, most=most):
             block = np.require(rows[here], dtype=dtype, requirements=["C", "A"])
-            _core.project_dense(block, feasible, start, index[here], value[here], count[here], threads)
+            _core.project_dense(block, feasible, here.start, index[here], value[here], count[here], threads)
 
     if n and count.min() < 0:
         raise ValueError(f"V must be finite, but row {int(np.argmin(count))} holds NaN or infinity")

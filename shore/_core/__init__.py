@@ -38,6 +38,7 @@
 
     feasible.pyx    F and allowed / denied as the kernels read them; built by shore.constraints
     threads.py      how many threads a call runs on; the only place that decides it
+    blas.py         how many threads BLAS runs on meanwhile; the only place that changes it
     runtime.pyx     the SIMD level in use, and how the modules were compiled
     multiversion.h  compiles a kernel template for (float, double) × (baseline, AVX2, AVX-512);
                     the table of versions is indexed by runtime.simd_level() at the call

@@ -137,8 +137,8 @@ cdef _add_coarse_copy(Phi phi, const real_t[:, ::1] columns, int n_threads):
         phi.c.coarse_error = error
 
 
-def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads):
-    """Fill the columns of Φ, an array (K, m), with i.i.d. N(0, 1/m)."""  # OUT columns
+def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads, int64_t first=0):
+    """Fill columns of Φ from number `first` on, an array (K, m), with i.i.d. N(0, 1/m)."""  # OUT columns
     cdef int64_t n_outputs = columns.shape[0], m = columns.shape[1], i, j
     cdef double scale = 1 / np.sqrt(<double> m)
     cdef double[:, ::1] workspace = np.empty((n_threads, m))
@@ -146,7 +146,7 @@ def make_gaussian(real_t[:, ::1] columns, uint64_t seed, int n_threads):
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
         for j in prange(n_outputs, schedule="static"):
             thread = omp_get_thread_num()
-            shore_gaussian_column(seed, j, m, scale, &workspace[thread, 0])
+            shore_gaussian_column(seed, first + j, m, scale, &workspace[thread, 0])
             for i in range(m):
                 columns[j, i] = <real_t> workspace[thread, i]
 

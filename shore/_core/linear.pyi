@@ -39,6 +39,7 @@ def csr_gram(
     t_data: npt.NDArray[Any],
     t_indices: npt.NDArray[Any],
     t_indptr: npt.NDArray[Any],
+    first: int,
     out: npt.NDArray[Any],
     n_threads: int,
 ) -> None: ...

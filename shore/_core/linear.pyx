@@ -253,11 +253,12 @@ def csr_gram(
     const real_t[::1] t_data,          # IN   Xᵀ, CSR (d, n)
     const index_t[::1] t_indices,      # IN
     const index_t[::1] t_indptr,       # IN
-    real_t[:, ::1] out,                # OUT  (d, d)
+    int64_t first,                     # IN   number of the first row of `out`
+    real_t[:, ::1] out,                # OUT  rows of (d, d)
     int n_threads,
 ):
-    """out := XᵀX."""
-    cdef int64_t d = out.shape[0], f
+    """out := rows of XᵀX."""
+    cdef int64_t d = out.shape[1], f
     cdef int level = simd_level()
     cdef shore_csr X, Xt
     if data.shape[0] == 0:
@@ -266,11 +267,11 @@ def csr_gram(
     X = _csr(data, indices, indptr, d)
     Xt = _csr(t_data, t_indices, t_indptr, indptr.shape[0] - 1)
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
-        for f in prange(d, schedule="dynamic", chunksize=16):
+        for f in prange(out.shape[0], schedule="dynamic", chunksize=16):
             if real_t is float:
-                shore_gram_row_float[level](&X, &Xt, f, &out[f, 0])
+                shore_gram_row_float[level](&X, &Xt, first + f, &out[f, 0])
             else:
-                shore_gram_row_double[level](&X, &Xt, f, &out[f, 0])
+                shore_gram_row_double[level](&X, &Xt, first + f, &out[f, 0])
 
 
 cdef class ConjugateGradients:

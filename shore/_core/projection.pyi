@@ -20,6 +20,7 @@ def project_csr(
     indptr: npt.NDArray[Any],
     n_outputs: int,
     feasible: FeasibleSet,
+    first_row: int,
     index: npt.NDArray[np.int64],
     value: npt.NDArray[Any],
     count: npt.NDArray[np.int64],

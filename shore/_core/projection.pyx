@@ -98,6 +98,7 @@ def project_csr(
     const index_t[::1] indptr,         # IN
     int64_t n_outputs,                 # IN
     FeasibleSet feasible,              # IN
+    int64_t first_row,                 # IN   number of the first row in `feasible`
     int64_t[:, ::1] index,             # OUT  (n, s)
     real_t[:, ::1] value,              # OUT  (n, s)
     int64_t[::1] count,                # OUT  (n,), -1 for a row with NaN or infinity
@@ -113,15 +114,16 @@ def project_csr(
 
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
         for i in prange(n, schedule="dynamic", chunksize=64):
-            count[i] = _csr_row(data, indices, indptr, n_outputs, feasible, index, value, workspace, i, level)
+            count[i] = _csr_row(
+                data, indices, indptr, n_outputs, feasible, first_row, index, value, workspace, i, level)
 
 
 cdef inline int64_t _csr_row(
     const real_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr, int64_t n_outputs,
-    FeasibleSet feasible, int64_t[:, ::1] index, real_t[:, ::1] value, uint8_t[:, ::1] workspace,
+    FeasibleSet feasible, int64_t first_row, int64_t[:, ::1] index, real_t[:, ::1] value, uint8_t[:, ::1] workspace,
     int64_t i, int level,
 ) noexcept nogil:
-    cdef shore_support support = feasible.support_of(i)
+    cdef shore_support support = feasible.support_of(first_row + i)
     cdef int64_t start = indptr[i], stored = indptr[i + 1] - indptr[i]
     cdef bint wide = index_t is int64_t
     cdef const void *columns = NULL

@@ -88,3 +88,38 @@ def build_info():
         "openmp": str(SHORE_OPENMP_VERSION) if SHORE_OPENMP_VERSION else "no",
         "debug": "yes" if SHORE_IS_DEBUG else "no",
     }
+
+
+cdef class Guard:
+    """A context manager that calls enter(self) and then, whatever comes, leave(self).
+
+    Python hears Ctrl-C where a function written in Python begins, and so before the first line of its `__exit__`. This
+    one is not: either nothing was entered, or it is left.
+
+    Parameters
+    ----------
+    enter, leave : callable
+        Both may be interrupted. `leave` is then called once more, and also if `enter` was.
+    """
+
+    cdef object enter, leave
+
+    def __init__(self, enter, leave):
+        self.enter, self.leave = enter, leave
+
+    def __enter__(self):
+        try:
+            self.enter(self)
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, kind, value, trace):
+        self._leave()
+
+    cdef _leave(self):
+        try:
+            self.leave(self)
+        except BaseException:
+            self.leave(self)
+            raise

@@ -1,5 +1,7 @@
 """Prediction of one row: x W + intercept and its decoding in one call, with a workspace from a pool."""
 
+from cpython.exc cimport PyErr_Clear
+from cpython.ref cimport Py_DECREF, PyObject
 from libc.string cimport memcpy
 
 from shore._core._typedefs cimport index_t, int32_t, int64_t, real_t, uint8_t
@@ -12,6 +14,9 @@ cimport numpy as cnp
 import numpy as np
 
 cnp.import_array()
+
+cdef extern from "Python.h":
+    PyObject *PyObject_CallMethodObjArgs(object, object, ...)  # NULL, and an error is set
 
 ctypedef fused other_t:
     float
@@ -156,10 +161,15 @@ cdef class RowPredictor:
         return w
 
     cdef _Workspace _take_workspace(self):
-        try:
-            return <_Workspace> self.pool.pop()
-        except IndexError:
+        # Not by `except IndexError`: what Cython makes of that crashes where there is no memory for a traceback.
+        cdef PyObject *taken = PyObject_CallMethodObjArgs(self.pool, "pop", NULL)
+        cdef _Workspace workspace
+        if taken == NULL:
+            PyErr_Clear()
             return self._new_workspace()
+        workspace = <_Workspace> taken
+        Py_DECREF(workspace)
+        return workspace
 
     # ------------------------------------------------------------ the parts of a call
 

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
+from shore._pieces import pieces
 from shore._validation import check_rows, is_sparse
 
 __all__ = ["Compression", "rebuild"]
@@ -80,18 +81,21 @@ class Compression(ABC):
         """
         rows = _check_columns(Y, "Y", self.n_outputs, "output")
         out = np.empty((rows.shape[0], self.n_components), dtype=self.dtype)
-        step = rows.shape[0]
+        threads = min(resolve_n_threads(n_threads), max(1, rows.shape[0]))
+        step = max(1, rows.shape[0])
         if not is_sparse(rows):
             step = max(1, _BLOCK_BYTES // max(1, self.n_outputs * self.dtype.itemsize))
-        for start in range(0, rows.shape[0], max(1, step)):
+        for start in range(0, rows.shape[0], step):
             block = rows[start : start + step] if step < rows.shape[0] else rows
             with np.errstate(over="ignore"):  # infinity is refused
                 block = sparse.csr_array(block if is_sparse(block) else np.asarray(block, dtype=self.dtype))
                 data = np.ascontiguousarray(block.data, dtype=self.dtype)
             if not np.isfinite(data).all():
                 raise ValueError(f"Y must be finite in {self.dtype}, but it holds NaN, infinity or larger numbers")
-            threads = min(resolve_n_threads(n_threads), max(1, block.shape[0]))
-            _core.compress_csr(self._phi, data, block.indices, block.indptr, out[start : start + step], threads)
+            entries = len(data) / block.shape[0]
+            for here in pieces(block.shape[0], 1e-9 * self.n_components * (1 + entries) / threads, least=16 * threads):
+                indptr, part = block.indptr[here.start : here.stop + 1], out[start + here.start : start + here.stop]
+                _core.compress_csr(self._phi, data, block.indices, indptr, part, min(threads, len(part)))
             if self._may_overflow(data):
                 _refuse_overflow(out[start : start + step], "Y is too large: its compression", self.dtype)
         return out
@@ -138,8 +142,8 @@ class Compression(ABC):
     def squared_norm(self) -> float:
         """‖Φ‖₂², the largest eigenvalue of ΦΦᵀ, to about a percent; computed once.
 
-        The same number every time. The BLAS has no part in it: its number of threads belongs to the whole process, and
-        calls from several threads that hold it down and set it back would leave it down.
+        The same number every time. The BLAS has no part in it: what it computes may depend on its number of threads,
+        which belongs to the whole process.
         """
         if self._squared_norm is None:
             self._squared_norm = _largest_eigenvalue(self._gram_product, self.n_components)

@@ -6,14 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from shore._core import compression as _core
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
+from shore._pieces import pieces
 from shore._validation import check_entries, check_rows, check_seed, check_size, float_dtype, is_sparse, working_dtype
 from shore.compression.base import Compression, rebuild
 
 __all__ = ["GaussianCompression", "MatrixCompression"]
+
+# Work of one BLAS call: well under a second.
+_CALL_FLOPS = 3e10
 
 
 class DenseCompression(Compression):
@@ -43,8 +47,12 @@ class DenseCompression(Compression):
         return np.ascontiguousarray(self._columns.T)
 
     def _correlate(self, R: npt.NDArray[Any], n_threads: int) -> npt.NDArray[Any]:
-        with threadpool_limits(n_threads, "blas"):
-            return np.asarray(R @ self._columns.T)
+        out = np.empty((len(R), self.n_outputs), dtype=self.dtype)
+        step = max(1, int(_CALL_FLOPS / self._columns.size))  # always the same: the bits of BLAS depend on it
+        with limit_blas(n_threads):
+            for start in range(0, len(R), step):
+                np.matmul(R[start : start + step], self._columns.T, out=out[start : start + step])
+        return out
 
     def _equals(self, other: Any) -> bool:
         return bool(np.array_equal(self._columns, other._columns))
@@ -80,7 +88,9 @@ class GaussianCompression(DenseCompression):
         check_entries(n_components=shape[1], n_outputs=shape[0])
         self.seed = check_seed(seed, "seed")
         columns = np.empty(shape, dtype=float_dtype(dtype))
-        _core.make_gaussian(columns, self.seed, min(resolve_n_threads(), shape[0]))
+        threads = min(resolve_n_threads(), shape[0])
+        for here in pieces(shape[0], 2e-8 * shape[1] / threads):
+            _core.make_gaussian(columns[here], self.seed, threads, here.start)
         self._set_columns(columns)
 
     def _equals(self, other: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
+from shore._pieces import pieces
 from shore._validation import check_entries, check_positive, check_seed, check_size, float_dtype
 from shore.compression.base import Compression, rebuild
 
@@ -154,7 +155,9 @@ class SparseSignCompression(Compression):
 
     def _correlate(self, R: Array, n_threads: int) -> Array:
         out = np.empty((R.shape[0], self.n_outputs), dtype=self.dtype)
-        _core.correlate_signs(self._phi, R, out, max(1, min(n_threads, R.shape[0])))
+        threads = max(1, min(n_threads, R.shape[0]))
+        for here in pieces(R.shape[0], 1e-9 * self.nnz_per_output * self.n_outputs / threads, least=threads):
+            _core.correlate_signs(self._phi, R[here], out[here], min(threads, here.stop - here.start))
         return out
 
     def _gram_product(self, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

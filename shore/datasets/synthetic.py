@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
 from shore._validation import check_entries, check_number, check_positive, check_seed, check_size, float_dtype
@@ -138,7 +138,7 @@ def make_synthetic(
     mixing /= kind(np.sqrt(n_features))
     X = np.empty((n_samples, n_features), dtype=kind)
     found = []
-    with threadpool_limits(threads, "blas"):
+    with limit_blas(threads):
         for here in blocks("inputs", n_features):
             np.matmul(rng.standard_normal(X[here].shape, dtype=kind), mixing, out=X[here])
             X[here] += mean

@@ -13,10 +13,11 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
 from shore import solvers
+from shore._core.blas import limit_blas
 from shore._statistics import sparse_cross
 from shore._validation import is_sparse
 from shore.distributed.blocks import Block, Context, sum_of_rows
-from shore.distributed.workers import one_thread, result_of, share, tree
+from shore.distributed.workers import result_of, share, tree
 from shore.estimator import ShoreRegressor
 
 __all__ = ["solve_by_gradients"]
@@ -32,14 +33,14 @@ _STEP_BYTES = 1 << 26
 
 def block_sums(context: Context, number: int, x: Any, y: Any) -> tuple[Any, ...]:
     """The sum of the rows of X in float64, and their number."""
-    with one_thread():
+    with limit_blas(1):
         X, _ = context.read(number, x, y)
         return sum_of_rows(X), X.shape[0]
 
 
 def hold_block(context: Context, number: int, x: Any, y: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The rows as products need them, X and Xᵀ of CSR or centred dense X; and XᵀB, the sum of B, how many rows."""
-    with one_thread():
+    with limit_blas(1):
         X, Y = context.read(number, x, y)
         phi, (n, d) = context.compression, X.shape
         m = context.n_outputs if phi is None else phi.n_components
@@ -67,7 +68,7 @@ def _dense(rows: solvers.Rows) -> Array:
 
 def block_product(context: Context, held: tuple[Any, ...], P: Array) -> tuple[Array]:
     """XᵀX P of rows that are held, of shape (d, w)."""
-    with one_thread():
+    with limit_blas(1):
         X = held[0]
         if not is_sparse(X):
             return (X.T @ (X @ P),)

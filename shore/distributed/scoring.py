@@ -14,10 +14,11 @@ import numpy as np
 from dask.delayed import delayed
 from scipy import sparse
 
+from shore._core.blas import limit_blas
 from shore._files import replacing
 from shore._validation import check_positive, is_sparse
 from shore.distributed.blocks import check_chunks, input_blocks
-from shore.distributed.workers import find_client, mapped, one_thread, share
+from shore.distributed.workers import find_client, mapped, share
 from shore.estimator import ShoreRegressor
 from shore.modelfile import load
 
@@ -35,7 +36,7 @@ class Scoring:
         """Predictions for a block, on one thread."""
         model = mapped(self.model) if isinstance(self.model, str) else self.model
         X = x[0] if isinstance(x, tuple | list) else x
-        with one_thread():
+        with limit_blas(1):
             found: sparse.csr_array = model.predict(X, n_threads=1, **self.options)
         return found
 

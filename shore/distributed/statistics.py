@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from dask.delayed import delayed
-from threadpoolctl import threadpool_limits
 
 from shore import solvers
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._statistics import Statistics, sparse_cross
 from shore._validation import is_sparse
 from shore.distributed.blocks import Block, Context, sum_of_rows
-from shore.distributed.workers import one_thread, result_of, share, tree
+from shore.distributed.workers import result_of, share, tree
 from shore.estimator import ShoreRegressor
 
 __all__ = ["solve_by_statistics", "statistics_bytes"]
@@ -34,7 +34,7 @@ def block_statistics(context: Context, number: int, x: Any, y: Any, dtype: np.dt
 
     Products of dense rows are computed in `dtype`, of CSR rows in float64, as `fit` does.
     """
-    with one_thread():
+    with limit_blas(1):
         X, Y = context.read(number, x, y)
         n, d = X.shape
         phi, centre, double = context.compression, context.centre, np.dtype(np.float64)
@@ -66,7 +66,7 @@ def block_centre(context: Context, number: int, x: Any, y: Any) -> Array:
     X, _ = context.read(number, x, y)
     if is_sparse(X) or X.shape[0] == 0:
         return np.zeros(X.shape[1])
-    with one_thread():
+    with limit_blas(1):
         return np.asarray(sum_of_rows(X) / X.shape[0])
 
 
@@ -101,7 +101,7 @@ def _solve(
         statistics.x_sum, statistics.b_sum = total[2], total[3]
     else:
         statistics.b_sum = np.zeros(statistics.cross.shape[1])
-    with threadpool_limits(resolve_n_threads(model.n_threads), "blas"):
+    with limit_blas(resolve_n_threads(model.n_threads)):
         W, intercept = statistics.solve(float(model.alpha), centre is not None, dtype, products)
         if centre is not None:
             intercept = (intercept - centre @ W).astype(dtype)

@@ -5,28 +5,24 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import distributed
 from dask.delayed import Delayed, delayed
 from dask.sizeof import sizeof
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from shore.estimator import ShoreRegressor
 from shore.modelfile import load
 
-__all__ = ["add", "find_client", "mapped", "memory_limits", "one_thread", "result_of", "share", "tree"]
+__all__ = ["add", "find_client", "mapped", "memory_limits", "result_of", "share", "tree"]
 
 # What is pickled into fewer bytes goes with the graph, so that it can be made again wherever it is lost.
 _SMALL = 1 << 20
 _MAPPED_AT_MOST = 4
 
 _lock = threading.Lock()
-_tasks_inside = 0
-_holder: Any = None
 _mapped: dict[str, tuple[tuple[int, ...], ShoreRegressor]] = {}
 
 if sizeof.dispatch(sparse.csr_array) is sizeof.dispatch(object):
@@ -62,49 +58,6 @@ def find_client(client: Any) -> Any:
         raise ValueError("client must not be asynchronous: shore.distributed waits for results")
     client.register_plugin(ImportFirst())
     return client
-
-
-class _Holder(threading.Thread):
-    """A thread of its own that holds BLAS to one thread until it is told to stop.
-
-    The number of threads of a BLAS may be that of the whole process, and threadpoolctl lets only the thread that
-    changed it change it back: no task can do that for the others.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(name="shore-blas", daemon=True)
-        self._held, self._stop_now = threading.Event(), threading.Event()
-        self.start()
-        self._held.wait()
-
-    def run(self) -> None:
-        """Hold, and wait."""
-        with threadpool_limits(1, "blas"):
-            self._held.set()
-            self._stop_now.wait()
-
-    def stop(self) -> None:
-        """Give BLAS its threads back."""
-        self._stop_now.set()
-        self.join()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS on one thread while any task is in here."""
-    global _tasks_inside, _holder
-    with _lock:
-        if _tasks_inside == 0:
-            _holder = _Holder()
-        _tasks_inside += 1
-    try:
-        with threadpool_limits(1, "blas"):  # where every thread has a number of its own
-            yield
-    finally:
-        with _lock:
-            _tasks_inside -= 1
-            if _tasks_inside == 0:
-                _holder.stop()
 
 
 def mapped(path: str) -> ShoreRegressor:

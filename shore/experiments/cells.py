@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore.compression import Compression
 from shore.constraints import Constraint
@@ -80,7 +80,7 @@ def run_method(
     """Sparse outputs for the rows of B, notes of the decoder if it is shore's, and the seconds that it took."""
     if method in _SLOW:
         Phi = np.asfortranarray(compression.toarray())
-        with warnings.catch_warnings(), threadpool_limits(resolve_n_threads(n_threads), "blas"):
+        with warnings.catch_warnings(), limit_blas(resolve_n_threads(n_threads)):
             warnings.simplefilter("ignore")  # not converged, or ended prematurely: that is its result
             start = time.perf_counter()
             raw = _by_scikit_learn(method, B, Phi, sparsity)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
 from shore.compression import COMPRESSIONS, compression_for
@@ -93,7 +93,7 @@ def uncompressed_loss(
     columns = sparse.csc_array(Y)
     explained = 0.0
     step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-    with threadpool_limits(threads, "blas"):
+    with limit_blas(threads):
         for start in range(0, Y.shape[1], step):
             C = np.asarray(columns[:, start : start + step].T @ X, dtype=np.float64).T
             Z = factorisation.solve_cross(C, threads)

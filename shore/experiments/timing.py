@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
 from shore.compression import COMPRESSIONS, Compression, compression_for
@@ -77,7 +77,7 @@ class TimingSettings:
 
 def _product(B: npt.NDArray[Any], Phi: npt.NDArray[Any], n_threads: int | None) -> dict[str, Any]:
     """One BLAS product of every row with every column of Φ."""
-    with threadpool_limits(resolve_n_threads(n_threads), "blas"):
+    with limit_blas(resolve_n_threads(n_threads)):
         out = np.empty((min(_PRODUCT_ROWS, B.shape[0]), Phi.shape[1]), dtype=Phi.dtype)
         start = time.perf_counter()
         for row in range(0, B.shape[0], _PRODUCT_ROWS):

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from shore._files import path_name
+from shore._files import path_name, removed_on_failure
 from shore.compression import Compression
 from shore.estimator import ShoreRegressor
 from shore.modelfile.checks import canonical
@@ -96,7 +96,7 @@ def _replace(path: str | os.PathLike[str], write: Callable[[Path], None]) -> Non
     if target.exists() and not target.is_file():
         raise ValueError(f"path must be a regular file or a new name, but {path!r} is a device or a pipe")
     temporary = target.with_name(f".{secrets.token_hex(8)}.shore.tmp")
-    try:
+    with removed_on_failure(temporary, path):
         # safetensors may put a file of its own in this one's place, for its owner alone. The mode is the user's.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
@@ -108,9 +108,6 @@ def _replace(path: str | os.PathLike[str], write: Callable[[Path], None]) -> Non
             os.chmod(temporary, mode)
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     if os.name == "posix":  # the new name, too, must outlive a power cut
         folder = os.open(target.parent, os.O_RDONLY)
         try:

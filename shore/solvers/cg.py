@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from shore._core import linear as _core
+from shore._core.blas import limit_blas
 from shore._progress import Progress
 from shore.solvers.rows import Array, Rows, Targets, column_blocks, csr_parts, whole
 
@@ -158,7 +158,7 @@ def cg_dense(
     def multiply(P: Array) -> Array:
         return np.asarray(X.T @ (X @ P) + penalty * P)
 
-    with threadpool_limits(n_threads, "blas"):
+    with limit_blas(n_threads):
         for start, stop in column_blocks(m, max(n, d), rows.dtype.itemsize):
             W[:, start:stop], taken = conjugate_gradients(multiply, X.T @ targets(start, stop), tol)
             most = max(most, taken)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._progress import Progress
 from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows
 
@@ -148,7 +148,7 @@ class Factorisation:
     def __init__(self, rows: Rows, alpha: float, solver: str, n_threads: int) -> None:
         self.rows, self.alpha, self.solver = rows, alpha, solver
         make = gram if solver == "cholesky" else gram_of_rows
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             self._used = rows
             self._factor: Array | None
             self._factor, rcond = _factorise(make(rows, n_threads), alpha)
@@ -170,7 +170,7 @@ class Factorisation:
         """W of shape (d, w) for targets B of shape (n, w)."""
         rows = self._used
         targets = B.astype(rows.dtype, copy=False)
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             if self.solver == "cholesky":
                 return self.solve_cross(cross(rows, targets, n_threads), n_threads)
             return cross(rows, self._apply(targets), n_threads)
@@ -201,7 +201,7 @@ class Factorisation:
         """
         if self.solver != "cholesky":
             raise ValueError(f"solve_cross needs a factorisation by 'cholesky', got {self.solver!r}; give solve B")
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             return self._apply(C.astype(self._used.dtype, copy=False))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._validation import is_sparse
 from shore.solvers.cg import CsrBlocks
 from shore.solvers.choice import choose_solver
@@ -42,7 +42,7 @@ def path(
         yield from _cg_path(rows, targets, m, descending, held, tol, n_threads)
         return
     double = as_double(rows)
-    with threadpool_limits(n_threads, "blas"):
+    with limit_blas(n_threads):
         G = gram(double, n_threads) if d <= n else gram_of_rows(double, n_threads)
         if not np.isfinite(np.tril(G)).all():
             raise ValueError("X is too large: products of its rows or columns leave the range of float64")
@@ -58,7 +58,7 @@ def path(
         if rows.mean is not None:
             held_V -= rows.mean @ basis
     for alpha in descending:
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             scores = np.asarray(held_V @ (C / (values + alpha)[:, None]))
         yield alpha, scores.astype(rows.dtype)
 

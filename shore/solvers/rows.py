@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from threadpoolctl import threadpool_limits
 
 from shore._core import linear as _core
+from shore._core.blas import limit_blas
+from shore._pieces import pieces
 from shore._validation import is_sparse
 
 __all__ = [
@@ -55,9 +56,14 @@ def times(X: Any, P: Array, n_threads: int) -> Array:
     dense_times: Any = _core.dense_times_half if half else _core.dense_times
     weights = P.view(np.uint16) if half else P
     if is_sparse(X):
-        csr_times(*csr_parts(X), weights, out, threads)
+        data, indices, indptr = csr_parts(X)
+        entries = 1 + len(data) / max(1, len(out))
+        for here in pieces(len(out), 2e-10 * P.shape[1] * entries / threads, least=16 * threads):
+            csr_times(data, indices, indptr[here.start : here.stop + 1], weights, out[here], threads)
     else:
-        dense_times(np.require(X, dtype=out.dtype, requirements=["C", "A"]), weights, out, threads)
+        rows = np.require(X, dtype=out.dtype, requirements=["C", "A"])
+        for here in pieces(len(out), 1e-10 * P.size / threads, least=4 * threads):
+            dense_times(rows[here], weights, out[here], threads)
     return out
 
 
@@ -153,7 +159,7 @@ def _syrk(a: Array, c: Array | None, *, of_rows: bool) -> Array:
 def gram(rows: Rows, n_threads: int, out: Array | None = None) -> Array:
     """XcᵀXc, at least its lower triangle, column-major (d, d); added to `out` if that is given."""
     if not is_sparse(rows.X):
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             for _, block in rows.blocks():
                 out = _syrk(block, out, of_rows=False)
         d = rows.shape[1]
@@ -172,14 +178,16 @@ def gram(rows: Rows, n_threads: int, out: Array | None = None) -> Array:
 def _csr_gram(X: Any, transposed: Any, n_threads: int) -> Array:
     d = X.shape[1]
     out = np.empty((d, d), dtype=X.dtype)
-    _core.csr_gram(*csr_parts(X), *csr_parts(transposed), out, max(1, min(n_threads, d)))
+    parts, threads = (*csr_parts(X), *csr_parts(transposed)), max(1, min(n_threads, d))
+    for here in pieces(d, 1e-9 * (d + X.nnz / max(1, d) * X.nnz / max(1, X.shape[0])) / threads, least=16 * threads):
+        _core.csr_gram(*parts, here.start, out[here], threads)
     return out
 
 
 def gram_of_rows(rows: Rows, n_threads: int) -> Array:
     """Xc Xcᵀ, at least its lower triangle, column-major (n, n)."""
     if not is_sparse(rows.X):
-        with threadpool_limits(n_threads, "blas"):
+        with limit_blas(n_threads):
             return _syrk(whole(rows), None, of_rows=True)
     double = as_double(rows)
     out = _csr_gram(double.transposed, double.X, n_threads)
@@ -202,7 +210,7 @@ def cross(rows: Rows, B: Array, n_threads: int) -> Array:
         if double.mean is not None:
             out -= np.outer(double.mean, double.ones() @ B)
         return out.astype(rows.dtype, copy=False)
-    with threadpool_limits(n_threads, "blas"):
+    with limit_blas(n_threads):
         total = None
         for here, block in rows.blocks():
             part = np.asarray(block.T @ B[here])

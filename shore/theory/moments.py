@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_number, is_sparse
 from shore.compression import Compression
@@ -93,7 +93,7 @@ class Moments:
         if sigma is not None:
             sigma = check_number(sigma, "sigma", "a positive number, or None", 0, math.inf)
         threads = resolve_n_threads(n_threads)
-        with threadpool_limits(threads, "blas"):
+        with limit_blas(threads):
             mean_x, mean_y = _mean(rows), np.asarray(outputs.sum(axis=0)) / n
             gram = _gram(rows) / n
             _require_finite(gram)

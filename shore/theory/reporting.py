@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_number
 from shore.compression import Compression, GaussianCompression
@@ -313,7 +313,7 @@ def report(
     sums.outside = int(np.sum(moved > 1e-12 * size))
     sums.difference = float(row_norms2(sparse.csr_array(V - outputs)).sum())
     eps = float(np.finfo(compression.dtype).eps)
-    with threadpool_limits(threads, "blas"):
+    with limit_blas(threads):
         for here in blocks(n, max(compression.n_components, rows.shape[1])):
             B = np.asarray(rows[here].astype(np.float64) @ W.T) + intercept
             of_y, of_v = (

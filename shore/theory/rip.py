@@ -10,8 +10,8 @@ from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
+from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._validation import check_number, check_positive, check_seed
 from shore.compression import Compression
@@ -80,7 +80,7 @@ def _spreads(compression: Compression, supports: Array, n_threads: int) -> Array
 
     # One thread a block, so that no bit depends on how many there are.
     parts = list(blocks(len(supports), supports.shape[1] * compression.n_components))
-    with threadpool_limits(1, "blas"):
+    with limit_blas(1):
         if n_threads == 1 or len(parts) == 1:
             return np.concatenate([of_block(here) for here in parts])
         with ThreadPoolExecutor(min(n_threads, len(parts))) as pool:
@@ -184,7 +184,7 @@ def rip_estimate(
     delta, support = float(spreads[worst]), supports[worst].copy()
     if refine and not exact:
         try:
-            with threadpool_limits(1, "blas"), np.errstate(over="ignore", invalid="ignore"):
+            with limit_blas(1), np.errstate(over="ignore", invalid="ignore"):
                 for start in np.argsort(-spreads, kind="stable")[:_STARTS]:
                     delta, support = max((delta, support), _refine(compression, supports[start]), key=itemgetter(0))
         except ValueError:  # of correlate, and of eigenvalues of what is not finite
