@@ -12,8 +12,10 @@ repeats one problem. The exit code is 1 if anything differed, or if the certific
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -160,39 +162,31 @@ def run(quick: bool, *, rows: int | None = None, seed: int = 0, keep: str | None
     folder.mkdir(parents=True, exist_ok=True)
     share = -(-total // len(levels))
     began = time.monotonic()
-    children = {}
-    for number, level in enumerate(levels):
-        command = [
-            sys.executable,
-            "-m",
-            "deep.certificate",
-            "--work",
-            str(number),
-            str(len(levels)),
-            str(share),
-            str(most),
-        ]
-        paths = [str(Path(__file__).resolve().parents[1]), *sys.path]
-        environment = os.environ | {"SHORE_SIMD": level, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
-        children[level] = subprocess.Popen(
-            [*command, "--seed", str(seed), "--keep", str(folder)], stdout=subprocess.PIPE, text=True, env=environment
-        )
     lines = {level: [] for level in levels}
-    with Progress("certificate", share * len(levels), show=show) as progress:
+    with contextlib.ExitStack() as stack, Progress("certificate", share * len(levels), show=show) as progress:
+        children = {}
+        for number, level in enumerate(levels):
+            part = map(str, (number, len(levels), share, most))
+            command = [sys.executable, "-m", "deep.certificate", "--work", *part]
+            paths = [str(Path(__file__).resolve().parents[1]), *sys.path]
+            environment = os.environ | {"SHORE_SIMD": level, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+            child = subprocess.Popen(
+                [*command, "--seed", str(seed), "--keep", str(folder)], stdout=subprocess.PIPE, text=True,
+                env=environment,
+            )  # fmt: skip
+            children[level] = stack.enter_context(child)
         for level, line in _lines(children):
             result = json.loads(line)
             lines[level].append(result)
             progress.advance(result["rows"])
     for level, child in children.items():
-        if child.wait() != 0:
+        if child.returncode != 0:
             raise RuntimeError(f"the check at level {level} ended with exit code {child.returncode}")
     return _summary(lines, seed, most, folder) | {"seconds": round(time.monotonic() - began, 1)}
 
 
 def _lines(children):
     """Lines of all children as they come."""
-    import selectors
-
     with selectors.DefaultSelector() as selector:
         for level, child in children.items():
             selector.register(child.stdout, selectors.EVENT_READ, level)

@@ -16,8 +16,8 @@ TESTS = Path(__file__).resolve().parents[2] / "tests"
 # Of how often each is drawn. "ties", "duplicates" and so on are dense matrices.
 PHI = {
     "gaussian": 3, "signs_16": 4, "signs_5": 1, "signs_2": 1, "signs_1": 1, "head_tail_16": 3, "head_tail_5": 1,
-    "scaled": 1, "duplicates": 1, "near_duplicates": 1, "ulps": 1, "constant": 0.3, "integers": 1, "enormous": 0.3,
-    "tiny": 0.3,
+    "scaled": 1, "lengths": 3, "duplicates": 1, "near_duplicates": 1, "ulps": 1, "constant": 0.3, "integers": 1,
+    "enormous": 0.3, "tiny": 0.3,
 }  # fmt: skip
 ROWS = {"planted": 5, "noise": 2, "equal": 1, "ulps": 1, "integers": 1, "scaled": 1, "zero": 0.1}
 METHODS = {"pgd": 14, "omp": 1, "cd": 1, "fista": 1}
@@ -81,6 +81,10 @@ def make_phi(rng, kind, m, K, dtype):
     few = -(-K // int(rng.integers(2, 6)))
     if kind == "scaled":
         M *= rng.uniform(0.2, 1.3, K)
+    elif kind == "lengths":  # long columns among short ones, in few dimensions: nothing but their length bounds them
+        M = rng.standard_normal((m, K))
+        long = rng.random(K) < rng.choice([0.02, 0.2, 0.5])
+        M *= np.where(long, 1.0, rng.choice([0.1, 0.3], K)) / np.linalg.norm(M, axis=0)
     elif kind == "duplicates":
         M = M[:, rng.integers(few, size=K)]
     elif kind == "near_duplicates":
@@ -159,6 +163,8 @@ def draw_problem(seed: int, number: int, most: int) -> Problem:
     if rng.random() < 0.12:
         K = _log_uniform(rng, 3000, 30_000)
     m = _log_uniform(rng, 1, 30) if rng.random() < 0.15 else _log_uniform(rng, 20, 200)
+    if kind == "lengths":
+        m, K = int(rng.integers(2, 7)), _log_uniform(rng, 3, 300)
     s = int(rng.choice([1, 2, 3, 5, 10, 20, 40, 65, 130], p=[0.16, 0.1, 0.25, 0.2, 0.15, 0.05, 0.04, 0.03, 0.02]))
     constraint = make_constraint(rng)
     options: dict[str, Any] = {
