@@ -10,9 +10,9 @@ from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from shore._validation import is_sparse
-from shore.solvers.cg import CsrBlocks
+from shore.solvers.cg import CsrBlocks, warn_not_converged
 from shore.solvers.choice import choose_solver
-from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, times
+from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, product, times
 
 __all__ = ["path"]
 
@@ -74,20 +74,14 @@ def _cg_path(
             if number:  # on from the solution before
                 for block, columns in enumerate(group):
                     part[block, :, : columns.stop - columns.start] = W[:, columns]
-                    B[block] = own[block] - _centred_times(rows, part[block], n_threads)
+                    B[block] = own[block] - product(rows, part[block], n_threads)
                 cg.begin(alpha, n_threads, warm=True)
             blocks.run(cg)
             for block, columns in enumerate(group):
                 W[:, columns] = part[block, :, : columns.stop - columns.start]
+        if not blocks.converged:
+            warn_not_converged(tol, blocks.most_steps)
         scores = times(held, W, n_threads)
         if rows.mean is not None:
             scores -= (rows.mean @ W).astype(rows.dtype)
         yield alpha, scores
-
-
-def _centred_times(rows: Rows, W: Array, n_threads: int) -> Array:
-    """Xc W for CSR rows."""
-    out = times(rows.X, W, n_threads)
-    if rows.mean is not None:
-        out -= np.outer(rows.ones(), rows.mean @ W)
-    return out
