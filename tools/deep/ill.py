@@ -55,14 +55,14 @@ def _orthogonal(rng, n, k):
 
 def _rotated(rng, X, times):
     """X with random pairs of rows, and of columns, rotated: stays sparse, and keeps its singular values."""
-    for axis in (0, 1):
+    for _ in range(2):
         X = X.T
         for _ in range(times):
             i, k = rng.choice(X.shape[0], 2, replace=False)
             angle = rng.uniform(0, 2 * np.pi)
             c, s = np.cos(angle), np.sin(angle)
             X[i], X[k] = c * X[i] + s * X[k], c * X[k] - s * X[i]
-    return X if axis else X.T
+    return X
 
 
 def make_data(case: Case) -> Data:
@@ -82,8 +82,8 @@ def make_data(case: Case) -> Data:
     if graded:  # badly scaled columns; of wide rows, badly scaled rows, which keep the condition
         X *= rng.permutation(np.geomspace(1, 1 / case.condition, d)) if n > d else values[:, None]
     X = X.astype(case.dtype)
-    if case.preparation == "centred" and case.layout == "dense":
-        X += (rng.standard_normal(d) / np.sqrt(d)).astype(case.dtype)
+    if case.preparation == "centred" and case.layout == "dense" and not (graded and n < d):  # it would drown rows
+        X += (rng.standard_normal(d) * np.linalg.norm(X, axis=0) / np.sqrt(d)).astype(case.dtype)
     weights = None if case.preparation != "weighted" else rng.uniform(0.25, 4, n).astype(case.dtype).astype(np.float64)
     X64 = X.astype(np.float64)
     smooth = X64 @ rng.standard_normal((d, _COLUMNS))
