@@ -1,6 +1,6 @@
 """Data as the solvers take it: weighted, centred where there is an intercept, outputs compressed.
 
-Weights come as `shift`, their square roots; None stands for ones.
+Weights come as `shift`, their square roots in float64; None stands for ones.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def prepare_rows(X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool
     """X weighted and perhaps centred, as the solvers see it."""
     mean = None
     if centre:
-        weights = np.ones(X.shape[0]) if shift is None else shift.astype(np.float64) ** 2
+        weights = np.ones(X.shape[0]) if shift is None else shift**2
         total = np.asarray(X.T @ weights) if is_sparse(X) else weighted_sum(X, weights)
         mean = np.asarray(total, dtype=np.float64) / weights.sum()
     if shift is not None and is_sparse(X):
-        X = sparse.csr_array((X.data * np.repeat(shift, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+        return solvers.Rows(solvers.weighted_csr(X, shift, dtype), dtype, mean, shift, unweighted=X)
     return solvers.Rows(X, dtype, mean, shift)
 
 
@@ -74,18 +74,20 @@ def prepare_targets(
     centre: bool,
     n_threads: int,
 ) -> tuple[solvers.Targets, int, Array]:
-    """Blocks of compressed outputs, weighted and perhaps centred; how many columns; their means."""
-    weights = None if shift is None else shift.astype(np.float64) ** 2
+    """Blocks of compressed outputs, weighted and perhaps centred; how many columns; their means.
+
+    Blocks that are weighted or centred come in float64: rounded, they would not be the targets of an ill-conditioned X.
+    """
+    weights = None if shift is None else shift**2
     total = Y.shape[0] if weights is None else weights.sum()
     means = np.zeros(Y.shape[1] if compression is None else compression.n_components)
     if compression is not None:
         B = compression.compress(Y, n_threads=n_threads).astype(dtype, copy=False)
         if centre:
             means = weighted_sum(B, np.ones(len(B)) if weights is None else weights) / total
-            B -= means.astype(dtype)
-        if shift is not None:
-            B *= shift[:, None]
-        return lambda start, stop: B[:, start:stop], B.shape[1], means
+        if not centre and shift is None:
+            return lambda start, stop: B[:, start:stop], B.shape[1], means
+        return lambda start, stop: _prepared(B[:, start:stop], means[start:stop], shift), B.shape[1], means
 
     columns = sparse.csc_array(_in_range(Y, dtype))
     if centre:
@@ -94,10 +96,17 @@ def prepare_targets(
 
     def block(start: int, stop: int) -> Array:
         dense = columns[:, start:stop].toarray(order="C")
-        dense -= means[start:stop].astype(dtype)
-        return dense if shift is None else dense * shift[:, None]
+        return dense if not centre and shift is None else _prepared(dense, means[start:stop], shift)
 
     return block, Y.shape[1], means
+
+
+def _prepared(B: Array, means: Array, shift: Array | None) -> Array:
+    """Targets centred and weighted, in float64."""
+    block = B - means
+    if shift is not None:
+        block *= shift[:, None]
+    return block
 
 
 def _in_range(Y: Any, dtype: np.dtype[Any]) -> Any:

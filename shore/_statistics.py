@@ -52,6 +52,7 @@ class Statistics:
         self.cross: Any = np.zeros(shape) if later is None else sparse.csr_array(shape)
         self.energy = np.zeros(0 if later is None else n_targets)
         self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_targets), 0.0
+        self.n_rows = 0
 
     def add_rows(self, rows: solvers.Rows, B: Any, n_threads: int) -> None:
         """Rows that are weighted but not centred, with dense or (for Y itself) sparse targets."""
@@ -67,12 +68,13 @@ class Statistics:
         self.x_sum += np.asarray(rows.X.T @ ones) if is_sparse(rows.X) else weighted_sum(rows.X, ones**2)
         self.b_sum += np.asarray(ones @ B)
         self.weight += float(np.sum(ones**2))
+        self.n_rows += int(np.count_nonzero(ones))
 
     def plus(self, other: Statistics) -> Statistics:
         """The statistics of both, which are of the same kind; neither changes."""
         total = object.__new__(Statistics)
         total.later = self.later
-        for name in ("gram", "cross", "energy", "x_sum", "b_sum", "weight"):
+        for name in ("gram", "cross", "energy", "x_sum", "b_sum", "weight", "n_rows"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
 
@@ -99,24 +101,26 @@ class Statistics:
         double = phi.astype(np.float64)
         known.later, known.energy = None, np.zeros(0)
         known.cross, known.b_sum = double.compress(self.cross), double.compress(self.b_sum[None])[0]
-        known.gram, known.x_sum, known.weight = self.gram, self.x_sum, self.weight
+        known.gram, known.x_sum, known.weight, known.n_rows = self.gram, self.x_sum, self.weight, self.n_rows
         return known
 
     def solve(
         self, alpha: float, fit_intercept: bool, dtype: np.dtype[Any], products: npt.DTypeLike = np.float64
     ) -> tuple[Array, Array]:
         """W of shape (d, m), feature-major, and the intercept; `products` as in `solve_normal_equations`."""
-        G, mean, b_mean = self.gram.copy(order="F"), None, np.zeros_like(self.b_sum)
+        G, mean, b_mean, magnitude = self.gram.copy(order="F"), None, np.zeros_like(self.b_sum), 1.0
         if fit_intercept:
             mean, b_mean = self.x_sum / self.weight, self.b_sum / self.weight
+            before = float(np.diagonal(G).max())
             G -= np.outer(mean * self.weight, mean)
+            magnitude = before / max(float(np.diagonal(G).max()), before * 2.0**-53) if before > 0 else 1.0
 
         def cross_of(start: int, stop: int) -> Array:
             C: Array = self.cross[:, start:stop]
             return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
 
-        size = int(min(max(self.weight, 1.0), 2.0**40))
-        W = solvers.solve_normal_equations(G, cross_of, self.cross.shape[1], alpha, dtype, size, products)
+        size, m = self.n_rows - fit_intercept, self.cross.shape[1]
+        W = solvers.solve_normal_equations(G, cross_of, m, alpha, dtype, size, magnitude, products)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
 

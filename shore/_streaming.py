@@ -47,7 +47,7 @@ class Streaming(Model):
         if self.alpha == "auto":
             raise ValueError("alpha='auto' needs all rows at once: call fit, or give partial_fit a number")
         rows, outputs = self._check_pair(X, Y, dtype)
-        shift = check_weights(sample_weight, rows.shape[0], dtype)
+        shift = check_weights(sample_weight, rows.shape[0])
         before = self.__dict__.get("_statistics")
         compression, later = None, None
         if before is not None:
@@ -181,8 +181,6 @@ def _batch_sums(
     if shift is not None:
         B = sparse.csr_array(sparse.diags_array(shift) @ B) if is_sparse(B) else B * shift[:, None]
     double = rows.astype(np.float64) if is_sparse(rows) else rows
-    if shift is not None:
-        shift = shift.astype(np.float64)
     prepared = prepare_rows(double, shift, np.dtype(np.float64), centre=False)  # the sums do that
     fresh = Statistics(rows.shape[1], B.shape[1], later)
     fresh.add_rows(prepared, B, n_threads)

@@ -298,7 +298,7 @@ def check_outputs(Y: Any, rows: Any) -> sparse.csr_array:
     return outputs
 
 
-def check_weights(sample_weight: Any, n: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+def check_weights(sample_weight: Any, n: int) -> npt.NDArray[np.float64] | None:
     """Square roots of the weights of n rows; None for ones."""
     if sample_weight is None:
         return None
@@ -311,4 +311,4 @@ def check_weights(sample_weight: Any, n: int, dtype: np.dtype[Any]) -> npt.NDArr
         raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
         raise ValueError("sample_weight must be finite, not negative and not all zero")
-    return np.sqrt(weights).astype(dtype)
+    return np.asarray(np.sqrt(weights))

@@ -182,7 +182,7 @@ class ShoreRegressor(Streaming):
             raise ValueError("a factorisation is for one alpha, got alpha='auto'")
         rows = self._check_inputs(X, dtype)
         require_some(rows, "X", "feature")
-        shift = check_weights(sample_weight, rows.shape[0], dtype)
+        shift = check_weights(sample_weight, rows.shape[0])
         prepared = prepare_rows(rows, shift, dtype, bool(self.fit_intercept))
         solver = self.solver if self.solver in ("cholesky", "dual") else None
         if solver is None:
@@ -213,7 +213,7 @@ class ShoreRegressor(Streaming):
         """
         dtype = self._check_parameters()
         rows, outputs = self._check_pair(X, Y, dtype)
-        shift = check_weights(sample_weight, rows.shape[0], dtype)
+        shift = check_weights(sample_weight, rows.shape[0])
         if factorisation is not None:
             check_factorisation(factorisation, rows, shift, dtype, self.alpha, bool(self.fit_intercept))
         compression = self._make_compression(outputs, shift, dtype)

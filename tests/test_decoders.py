@@ -1,8 +1,7 @@
-import functools
-
 import numpy as np
 import pytest
 import reference
+from engine import decode_with
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -64,16 +63,6 @@ def make_b(phi, n, sparsity, noise=0.1, seed=0, constraint="nonneg"):
     B = phi.compress(Y).astype(np.float64)
     scale = np.linalg.norm(B, axis=1, keepdims=True) / np.sqrt(phi.n_components)
     return (B + noise * scale * rng.normal(size=B.shape)).astype(phi.dtype)
-
-
-def decode_with(B, phi, sparsity, *, screening=True, max_rows=0, **options):
-    """shore.decode with the engine's switches for tests."""
-    original = decoders._core.decode_rows
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            decoders._core, "decode_rows", functools.partial(original, screening=screening, max_rows=max_rows)
-        )
-        return shore.decode(B, phi, sparsity, return_info=True, **options)
 
 
 def assert_same(a, b, passes=True):

@@ -201,7 +201,7 @@ static void NAME(shore_cg_begin)(const shore_cg *cg, int warm) {
     REAL *R = cg->R, *P = cg->P, *W = cg->W;
     const REAL *Q = cg->Q, *shift = cg->shift;
     double *shifted = cg->scalars + SHORE_CG_SHIFTED * w, *rr = cg->scalars + SHORE_CG_RR * w;
-    for (int64_t c = 0; c < w; c++) shifted[c] = rr[c] = 0;
+    for (int64_t c = 0; c < w; c++) shifted[c] = rr[c] = cg->scalars[SHORE_CG_LARGEST * w + c] = 0;
     if (cg->mean)
         for (int64_t i = 0; i < n; i++)
             for (int64_t c = 0; c < w; c++) shifted[c] += (shift ? (double)shift[i] : 1.0) * (double)Q[i * w + c];
@@ -222,14 +222,18 @@ static void NAME(shore_cg_begin)(const shore_cg *cg, int warm) {
     if (!warm) memcpy(cg->scalars + SHORE_CG_START * w, rr, sizeof(double) * (size_t)w);
 }
 
-/* Up to `steps` steps; returns how many were needed until every column's residual was at most tol of its start. */
+/* Up to `steps` steps; returns how many were needed until every column's residual was at most tol of its start, or until
+ * it could not go on: along a direction of so little curvature, next to the largest that was seen, rounding undoes as
+ * much of the residual as the step does. `start` of such a column is infinite. */
 static int64_t NAME(shore_cg_iterate)(const shore_cg *cg, int64_t steps) {
     const int64_t d = cg->X.n_columns, n = cg->X.n_rows, w = cg->width;
     REAL *R = cg->R, *P = cg->P, *W = cg->W, *Q = cg->Q, *t = cg->row;
     const REAL *shift = cg->shift;
     double *rr = cg->scalars + SHORE_CG_RR * w, *start = cg->scalars + SHORE_CG_START * w;
     double *shifted = cg->scalars + SHORE_CG_SHIFTED * w, *curvature = cg->scalars + SHORE_CG_CURVATURE * w;
-    double *next = cg->scalars + SHORE_CG_NEXT * w;
+    double *next = cg->scalars + SHORE_CG_NEXT * w, *squares = cg->scalars + SHORE_CG_SQUARES * w;
+    double *largest = cg->scalars + SHORE_CG_LARGEST * w;
+    const double eps = REAL_BITS == 32 ? 0x1p-23 : 0x1p-52;
     REAL *step = (REAL *)(cg->scalars + SHORE_CG_STEP * w), *beta = (REAL *)(cg->scalars + SHORE_CG_BETA * w);
     const REAL alpha = (REAL)cg->alpha;
     for (int64_t taken = 0; taken < steps; taken++) {
@@ -238,7 +242,7 @@ static int64_t NAME(shore_cg_iterate)(const shore_cg *cg, int64_t steps) {
         if (done) return taken;
 
         /* Q := Xc P, curvature := diag(Pᵀ (XcᵀXc + alpha) P) */
-        for (int64_t c = 0; c < w; c++) curvature[c] = next[c] = 0;
+        for (int64_t c = 0; c < w; c++) curvature[c] = next[c] = squares[c] = 0;
         if (cg->mean) NAME(mean_times)(cg, P, shifted);
         for (int64_t i = 0; i < n; i++) {
             REAL *q = Q + i * w;
@@ -248,14 +252,12 @@ static int64_t NAME(shore_cg_iterate)(const shore_cg *cg, int64_t steps) {
                     q[c] = (REAL)((double)q[c] - (shift ? (double)shift[i] : 1.0) * shifted[c]);
             for (int64_t c = 0; c < w; c++) curvature[c] += (double)q[c] * (double)q[c];
         }
-        if (cg->alpha > 0)
-            for (int64_t f = 0; f < d; f++)
-                for (int64_t c = 0; c < w; c++) {
-                    const double p = (double)P[f * w + c];
-                    curvature[c] += cg->alpha * p * p;
-                }
+        for (int64_t f = 0; f < d; f++)
+            for (int64_t c = 0; c < w; c++) squares[c] += (double)P[f * w + c] * (double)P[f * w + c];
         for (int64_t c = 0; c < w; c++) { /* columns that are done, or that are 0, stay as they are */
-            const int go = rr[c] > cg->tol * cg->tol * start[c] && curvature[c] > 0;
+            curvature[c] += cg->alpha * squares[c];
+            if (curvature[c] > largest[c] * squares[c]) largest[c] = curvature[c] / squares[c];
+            const int go = rr[c] > cg->tol * cg->tol * start[c] && curvature[c] > eps * largest[c] * squares[c];
             if (!(curvature[c] <= DBL_MAX)) W[c] = NAN; /* overflow: the caller refuses the result */
             step[c] = go ? (REAL)(rr[c] / curvature[c]) : 0;
         }

@@ -97,6 +97,7 @@ def _solve(
 ) -> tuple[Array, Array]:
     statistics = Statistics(0, 0)
     statistics.gram, statistics.cross, statistics.weight = total[0], total[1], float(total[-1])
+    statistics.n_rows = int(total[-1])
     if centre is not None:
         statistics.x_sum, statistics.b_sum = total[2], total[3]
     else:

@@ -17,7 +17,7 @@ from shore.solvers.cg import conjugate_gradients
 from shore.solvers.choice import SOLVERS, choose_solver, memory, solve
 from shore.solvers.direct import Factorisation, InaccurateError, solve_normal_equations
 from shore.solvers.path import path
-from shore.solvers.rows import Rows, cross, gram, times
+from shore.solvers.rows import Rows, cross, gram, times, weighted_csr
 from shore.solvers.rows import Targets as Targets
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "solve",
     "solve_normal_equations",
     "times",
+    "weighted_csr",
 ]

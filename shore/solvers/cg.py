@@ -14,7 +14,7 @@ from shore._core.blas import limit_blas
 from shore._progress import Progress
 from shore.solvers.rows import Array, Rows, Targets, column_blocks, csr_parts, whole
 
-__all__ = ["CsrBlocks", "cg_csr", "cg_dense", "conjugate_gradients"]
+__all__ = ["CsrBlocks", "attainable", "cg_csr", "cg_dense", "conjugate_gradients", "iterate", "warn_not_converged"]
 
 _MAX_CG_STEPS = 1000
 
@@ -26,15 +26,21 @@ def _cg_width(n: int, d: int, m: int, itemsize: int, n_threads: int) -> int:
     return max(1, min(lanes * vectors, -(-m // n_threads)))
 
 
+def attainable(tol: float, dtype: np.dtype[Any]) -> float:
+    """No less than the rounding of a residual: steps past that only add noise to W."""
+    return max(tol, 4 * float(np.finfo(dtype).eps))
+
+
 class CsrBlocks:
     """Column blocks of one problem on CSR rows, as many at a time as there are threads."""
 
     def __init__(self, rows: Rows, targets: Targets, m: int, tol: float, n_threads: int) -> None:
-        self.rows, self.targets, self.m, self.tol = rows, targets, m, tol
+        self.rows, self.targets, self.m, self.tol = rows, targets, m, attainable(tol, rows.dtype)
         self.n_threads = min(n_threads, 64)  # as many blocks as the engine holds
         self.width = _cg_width(*rows.shape, m, rows.dtype.itemsize, self.n_threads)
         self._mean = None if rows.mean is None else rows.mean.astype(rows.dtype)
-        self.most_steps, self._steps_at_once = 0, 1
+        self._shift = None if rows.shift is None else rows.shift.astype(rows.dtype)
+        self.most_steps, self._steps_at_once, self.converged = 0, 1, True
 
     def groups(self) -> Iterator[list[slice]]:
         """Columns of the blocks that are solved together."""
@@ -50,7 +56,7 @@ class CsrBlocks:
         for block, columns in enumerate(group):
             B[block, :, : columns.stop - columns.start] = self.targets(columns.start, columns.stop)
         X, Xt = csr_parts(self.rows.X), csr_parts(self.rows.transposed)
-        return _core.ConjugateGradients(X, Xt, B, W, self.tol, self._mean, self.rows.shift), B, W
+        return _core.ConjugateGradients(X, Xt, B, W, self.tol, self._mean, self._shift), B, W
 
     def run(self, cg: Any) -> None:
         """Steps until all columns are solved; back in Python, to hear Ctrl-C, every quarter second."""
@@ -61,18 +67,17 @@ class CsrBlocks:
             done = cg.iterate(steps, taken, self.n_threads)
             seconds = (time.monotonic() - began) / steps
             self._steps_at_once = max(1, min(50, int(0.25 / max(seconds, 1e-9))))
-        if not done:
-            _warn_not_converged(self.tol)
+        self.converged &= done
         self.most_steps = max(self.most_steps, int(taken.max()))
 
 
 def cg_csr(
     rows: Rows, targets: Targets, m: int, alpha: float, tol: float, n_threads: int, progress: Progress
-) -> tuple[Array, int]:
-    """W of shape (d, m) for CSR rows, and the most steps that a block of columns took."""
+) -> tuple[Array, int, bool]:
+    """W of shape (d, m) for CSR rows, the most steps of a block of columns, and whether they were enough."""
     result = np.zeros((rows.shape[1], m), dtype=rows.dtype)
     if rows.X.nnz == 0:
-        return result, 0
+        return result, 0, True
     blocks = CsrBlocks(rows, targets, m, tol, n_threads)
     for group in blocks.groups():
         cg, _, W = blocks.open(group)
@@ -81,15 +86,16 @@ def cg_csr(
         for block, columns in enumerate(group):
             result[:, columns] = W[block, :, : columns.stop - columns.start]
             progress.advance(columns.stop - columns.start)
-    return result, blocks.most_steps
+    return result, blocks.most_steps, blocks.converged
 
 
-def _warn_not_converged(tol: float) -> None:
+def warn_not_converged(tol: float, taken: int) -> None:
+    """Say that conjugate gradients gave up."""
     warnings.warn(
-        f"conjugate gradients stopped after {_MAX_CG_STEPS} steps before every residual was at most {tol:g} of its "
+        f"conjugate gradients stopped after {taken} steps before every residual was at most {tol:g} of its "
         "start; use solver='cholesky' or a larger alpha",
         RuntimeWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 
@@ -120,12 +126,23 @@ def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float
     >>> W.round(6).ravel().tolist(), taken
     ([1.0, 1.0], 2)
     """
-    dtype = R.dtype
+    W, taken, done = iterate(multiply, R, tol)
+    if not done:
+        warn_not_converged(tol, taken)
+    return W, taken
+
+
+def iterate(multiply: Callable[[Array], Array], R: Array, tol: float) -> tuple[Array, int, bool]:
+    """As `conjugate_gradients`, without the warning; and whether every residual was small enough in the end.
+
+    A column stops before that where rounding undoes as much of the residual as a step does.
+    """
+    dtype, eps, tol = R.dtype, float(np.finfo(R.dtype).eps), attainable(tol, R.dtype)
     P, W = R.copy(), np.zeros_like(R)
     rr = np.einsum("fc,fc->c", R, R, dtype=np.float64)
     if not np.isfinite(rr).all():
-        return np.full_like(W, np.nan), 0
-    goal = tol * tol * rr
+        return np.full_like(W, np.nan), 0, True
+    goal, largest, done = tol * tol * rr, np.zeros_like(rr), True
     for taken in range(_MAX_CG_STEPS + 1):
         going = rr > goal
         if not going.any() or taken == _MAX_CG_STEPS:
@@ -133,8 +150,12 @@ def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float
         AP = multiply(P)
         curvature = np.einsum("fc,fc->c", P, AP, dtype=np.float64)
         if not np.isfinite(curvature).all():
-            return np.full_like(W, np.nan), taken
-        going &= curvature > 0
+            return np.full_like(W, np.nan), taken, True
+        squares = np.einsum("fc,fc->c", P, P, dtype=np.float64)
+        np.maximum(largest, np.divide(curvature, squares, where=squares > 0, out=np.zeros_like(rr)), out=largest)
+        stuck = going & ~(curvature > eps * largest * squares)
+        done &= not stuck.any()
+        going &= ~stuck
         step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr)).astype(dtype)
         W += step * P
         R -= step * AP
@@ -142,25 +163,26 @@ def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float
         goal[~going] = np.inf
         P = R + np.divide(after, rr, where=rr > 0, out=np.zeros_like(rr)).astype(dtype) * P
         rr = after
-    if taken == _MAX_CG_STEPS:
-        _warn_not_converged(tol)
-    return W, taken
+    return W, taken, done and taken < _MAX_CG_STEPS
 
 
 def cg_dense(
     rows: Rows, targets: Targets, m: int, alpha: float, tol: float, n_threads: int, progress: Progress
-) -> tuple[Array, int]:
-    """W of shape (d, m) for dense rows, and the most steps that a block of columns took."""
+) -> tuple[Array, int, bool]:
+    """W of shape (d, m) for dense rows, the most steps of a block of columns, and whether they were enough."""
     n, d = rows.shape
     X, penalty = whole(rows), rows.dtype.type(alpha)
-    W, most = np.zeros((d, m), dtype=rows.dtype), 0
+    W, most, converged = np.zeros((d, m), dtype=rows.dtype), 0, True
 
     def multiply(P: Array) -> Array:
         return np.asarray(X.T @ (X @ P) + penalty * P)
 
+    def right_hand_sides(start: int, stop: int) -> Array:
+        return np.asarray(X.T @ targets(start, stop).astype(rows.dtype, copy=False))
+
     with limit_blas(n_threads):
         for start, stop in column_blocks(m, max(n, d), rows.dtype.itemsize):
-            W[:, start:stop], taken = conjugate_gradients(multiply, X.T @ targets(start, stop), tol)
-            most = max(most, taken)
+            W[:, start:stop], taken, _ = iterate(multiply, right_hand_sides(start, stop), tol)
+            most, converged = max(most, taken), converged and taken < _MAX_CG_STEPS
             progress.advance(stop - start)
-    return W, most
+    return W, most, converged

@@ -6,9 +6,11 @@ import os
 
 import numpy as np
 
+from shore._core.blas import limit_blas
 from shore._progress import Progress
 from shore._validation import is_sparse
 from shore.solvers.cg import cg_csr, cg_dense
+from shore.solvers.checking import check_gradients
 from shore.solvers.direct import Factorisation, solve_direct
 from shore.solvers.rows import Array, Rows, Targets
 
@@ -84,10 +86,11 @@ def solve(
             if factorisation is None:
                 factorisation = Factorisation(rows, alpha, solver, n_threads)
             W = solve_direct(factorisation, targets, m, n_threads, progress)
-        elif nnz is None:
-            W, n_iter = cg_dense(rows, targets, m, alpha, tol, n_threads, progress)
         else:
-            W, n_iter = cg_csr(rows, targets, m, alpha, tol, n_threads, progress)
+            gradients = cg_dense if nnz is None else cg_csr
+            W, n_iter, converged = gradients(rows, targets, m, alpha, tol, n_threads, progress)
+            with limit_blas(n_threads):
+                check_gradients(rows, targets, m, alpha, W, tol, n_iter, converged, n_threads)
     W = np.ascontiguousarray(W, dtype=rows.dtype)
     if not np.isfinite(W).all():
         raise ValueError(f"X or Y is too large: the solution leaves the range of {rows.dtype}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,18 @@ from scipy import linalg
 
 from shore._core.blas import limit_blas
 from shore._progress import Progress
-from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows
+from shore.solvers.accuracy import good_error, require_range, warn_inaccurate, warn_rank
+from shore.solvers.orthogonal import Spectrum
+from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, product
 
 __all__ = ["Factorisation", "InaccurateError", "solve_direct", "solve_normal_equations"]
 
 # The largest matrix that LAPACK factorises in one call: well under a second.
 _PANEL = 6144
+_EPS = float(np.finfo(np.float64).eps)
+# With 1/condition below this, a factor of XᵀX is too far off for refinement to make up for it.
+_LEAST_RCOND = 1e-13
+_MOST_REFINEMENTS = 6
 
 
 def _norm_1(G: Array) -> float:
@@ -72,32 +77,18 @@ def _back_substitute(factor: Array, C: Array) -> Array:
 
 
 def _is_safe(rcond: float, dtype: np.dtype[Any], solver: str = "cholesky") -> bool:
-    """Whether W is good to about 1e-4 in float32, and to half the digits in float64.
+    """Whether a factor in float32 gives W to about 1e-4; one in float64 is good to far more, see `_is_accurate`.
 
     The estimate is in the 1-norm, which for many features is far above the condition that counts; the dual's solution
     is large and cancels in XᵀA, so it has less to lose.
     """
     single = 1e4 if solver == "dual" else 1e3
-    return rcond > (single if dtype == np.float32 else 30) * float(np.finfo(dtype).eps)
+    return rcond > (single if dtype == np.float32 else _LEAST_RCOND / _EPS) * float(np.finfo(dtype).eps)
 
 
-def _spectral(G: Array, alpha: float, cut: float, full_rank: int) -> tuple[Array, Array]:
-    """Vectors V and factors f with (G + alpha)⁻¹ = V diag(f) Vᵀ; eigenvalues up to `cut` of the largest count as 0."""
-    if not np.isfinite(np.tril(G)).all():
-        raise ValueError("X is too large: products of its rows or columns leave the range of float64")
-    values, vectors = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
-    keep = values > cut * max(values[-1], 0.0)
-    if alpha == 0 and keep.sum() < full_rank:
-        warnings.warn(
-            f"X has rank {int(keep.sum())} of {full_rank} and alpha is 0: the solution of minimum norm is returned",
-            linalg.LinAlgWarning,
-            stacklevel=4,
-        )
-    # Directions of eigenvalue 0 take no part in X: they count only where alpha is above the noise that hides them.
-    keep |= alpha > cut * max(values[-1], 0.0)
-    factors = np.zeros_like(values)
-    factors[keep] = 1 / (np.maximum(values[keep], 0) + alpha)
-    return vectors, factors
+def _is_accurate(rcond: float, goal: float) -> bool:
+    """Whether a factor in float64 gives W to `goal` without refinement."""
+    return rcond > 4 * _EPS / goal
 
 
 class InaccurateError(ArithmeticError):
@@ -111,31 +102,93 @@ def solve_normal_equations(
     alpha: float,
     dtype: np.dtype[Any],
     size: int,
+    magnitude: float = 1.0,
     products: npt.DTypeLike = np.float64,
 ) -> Array:
-    """W from float64 statistics of `size` rows: G = XcᵀXc (lower triangle) and blocks of columns of XcᵀB.
+    """W from float64 statistics: G = XcᵀXc (lower triangle) and blocks of columns of XcᵀB.
 
-    `products` is what they were made in before they were added up; `InaccurateError` if that should be float64 too.
+    Parameters
+    ----------
+    G : ndarray of shape (d, d)
+        Written over.
+    cross_of : callable
+        Columns [start, stop) of XcᵀB.
+    m : int
+    alpha : float
+    dtype : dtype
+        Of W.
+    size : int
+        Rows, less 1 if they are centred.
+    magnitude : float, default 1
+        How much larger the numbers are whose difference G is: they bring their rounding along.
+    products : dtype, default float64
+        What they were made in before they were added up; `InaccurateError` if that should be float64 too.
     """
+    double, goal = np.dtype(np.float64), good_error(dtype)
     factor, rcond = _factorise(G.copy(order="F"), alpha)
     if not _is_safe(rcond, np.dtype(products)) and products != np.float64:
         raise InaccurateError(f"the condition is about {1 / max(rcond, 1e-300):.1g}, too much for {products}")
-    W = np.empty((G.shape[0], m), dtype=dtype)
-    if _is_safe(rcond, np.dtype(np.float64)):
-        for start, stop in column_blocks(m, G.shape[0], 8):
-            W[:, start:stop] = _back_substitute(factor, cross_of(start, stop).astype(np.float64))
-        return W
-    V, factors = _spectral(G, alpha, size * float(np.finfo(np.float64).eps), min(size, len(G)))
+    scale = None
+    if not _is_accurate(rcond / magnitude, goal):  # features of another scale are no trouble
+        scale = _scale(G, alpha)
+        factor, rcond = _factorise(G * scale * scale[:, None], alpha * scale**2)
+    if _is_safe(rcond / magnitude, double):
+        apply, error = _scaled(factor, scale), _EPS * magnitude / rcond
+    else:
+        scale = None
+        apply, error = _spectral(G, alpha, size, magnitude)
+    W, worst = np.empty((G.shape[0], m), dtype=dtype), 0.0
     for start, stop in column_blocks(m, G.shape[0], 8):
-        W[:, start:stop] = V @ (factors[:, None] * (V.T @ cross_of(start, stop)))
+        part = apply(cross_of(start, stop).astype(np.float64, copy=False))
+        worst = max(worst, error * _stretch(part, scale))
+        W[:, start:stop] = part
+    if worst > goal:
+        cause = f"the condition of the sums XᵀX is {f'about {1 / rcond:.0e}' if rcond > _EPS else 'past 1e15'}"
+        warn_inaccurate(worst, cause, "use fit on all rows, which computes with X itself, or a larger alpha", 5)
     return W
+
+
+def _stretch(W: Array, scale: Array | None) -> float:
+    """How much more an error is of W than it is of W / scale."""
+    size = float(np.linalg.norm(W))
+    if scale is None or size == 0:
+        return 1.0
+    return float(np.linalg.norm(W / scale[:, None]) * scale.max() / size)
+
+
+def _scale(G: Array, alpha: float) -> Array:
+    """Factors that bring the diagonal of G + alpha to 1."""
+    diagonal = np.diagonal(G) + alpha
+    return 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def _scaled(factor: Array, scale: Array | None) -> Callable[[Array], Array]:
+    if scale is None:
+        return lambda C: _back_substitute(factor, C)
+    return lambda C: scale[:, None] * _back_substitute(factor, scale[:, None] * C)
+
+
+def _spectral(G: Array, alpha: float, size: int, magnitude: float) -> tuple[Callable[[Array], Array], float]:
+    """The inverse of G + alpha on what X spans, by its eigenvalues, and about how far off it is."""
+    require_range(np.tril(G))
+    values, vectors = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
+    rank, noise = min(size, len(G)), max(size, len(G)) * _EPS * magnitude * max(float(values[-1]), 0.0)
+    keep = values > noise
+    if keep.sum() < rank and alpha <= noise:
+        warn_rank(int(keep.sum()), rank, alpha, stacklevel=5)
+    # Directions of eigenvalue 0 take no part in X: they count only where alpha is above the noise that hides them.
+    keep |= alpha > noise
+    vectors, factors = vectors[:, keep], 1 / (np.maximum(values[keep], 0) + alpha)
+    error = _EPS * magnitude * max(float(values[-1]), 0.0) * float(factors.max(initial=0.0))
+    return lambda C: vectors @ (factors[:, None] * (vectors.T @ C)), error
 
 
 class Factorisation:
     """XcᵀXc + alpha (or, dual, Xc Xcᵀ + alpha) factorised, for any number of right-hand sides.
 
-    By Cholesky in the dtype of the rows; where that is not accurate, in float64; where that is not either, by the
-    spectrum.
+    By Cholesky in the dtype of the rows; where that is not accurate, in float64, and solutions are refined if need be;
+    where that is not enough either, by the singular values of Xc, which are those of a triangle that orthogonal
+    transformations make of it.
 
     Parameters
     ----------
@@ -147,6 +200,7 @@ class Factorisation:
 
     def __init__(self, rows: Rows, alpha: float, solver: str, n_threads: int) -> None:
         self.rows, self.alpha, self.solver = rows, alpha, solver
+        self._goal = good_error(rows.dtype)
         make = gram if solver == "cholesky" else gram_of_rows
         with limit_blas(n_threads):
             self._used = rows
@@ -155,25 +209,60 @@ class Factorisation:
             if not _is_safe(rcond, rows.dtype, solver) and rows.dtype == np.float32:
                 self._factor, self._used = None, as_double(rows)
                 self._factor, rcond = _factorise(make(self._used, n_threads), alpha)
-            if not _is_safe(rcond, self._used.dtype, solver):
-                self._factor, self._used = None, as_double(rows)
-                cut = max(rows.shape) * float(np.finfo(np.float64).eps)
-                full_rank = min(rows.shape)
-                self._vectors, self._factors = _spectral(make(self._used, n_threads), alpha, cut, full_rank)
+            # With more rows than features the dual's solution holds all that X cannot explain, divided by alpha
+            too_large = solver == "dual" and rows.shape[0] > rows.shape[1]
+            goal = self._goal * (1e-3 if too_large else 1.0)
+            self._refine = self._used.dtype == np.float64 and not _is_accurate(rcond, goal)
+            self._dual = solver == "dual" and not (too_large and self._refine)
+            if self._refine and (too_large or not _is_safe(rcond, self._used.dtype)):
+                self._factor = None
+                self._spectrum = Spectrum(self._used, alpha, self._dual, rows.X.dtype)
 
     def _apply(self, C: Array) -> Array:
-        if self._factor is not None:
-            return _back_substitute(self._factor, C)
-        return np.ascontiguousarray(self._vectors @ (self._factors[:, None] * (self._vectors.T @ C)))
+        return self._spectrum.apply(C) if self._factor is None else _back_substitute(self._factor, C)
 
     def solve(self, B: Array, n_threads: int) -> Array:
         """W of shape (d, w) for targets B of shape (n, w)."""
         rows = self._used
         targets = B.astype(rows.dtype, copy=False)
         with limit_blas(n_threads):
-            if self.solver == "cholesky":
-                return self.solve_cross(cross(rows, targets, n_threads), n_threads)
-            return cross(rows, self._apply(targets), n_threads)
+            if self._refine:
+
+                def left(W: Array | None) -> Array:
+                    residual = targets if W is None else targets - product(rows, W, n_threads)
+                    return residual if self._dual else cross(rows, residual, n_threads)
+
+                return self._refined(left, B.shape[1], n_threads)
+            if self._dual:
+                return cross(rows, self._apply(targets), n_threads)
+            return self._apply(cross(rows, targets, n_threads))
+
+    def _refined(self, left: Callable[[Array | None], Array], width: int, n_threads: int) -> Array:
+        """W, corrected for as long as that helps, and a warning if the last correction was large.
+
+        `left` gives what a W, or 0 at first, leaves of the right-hand sides.
+        """
+        rows = self._used
+        W: Array = np.zeros((rows.shape[1], width))
+        Z = np.zeros((rows.shape[0], width)) if self._dual else W  # W = XcᵀZ
+        remainder, before = left(None), np.inf
+        for _ in range(1 + _MOST_REFINEMENTS):
+            D = self._apply(remainder - self.alpha * Z)
+            change = cross(rows, D, n_threads) if self._dual else D
+            size, moved = float(np.linalg.norm(W + change)), float(np.linalg.norm(change))
+            if size == 0 or moved > 0.5 * before * size:  # noise by now
+                break
+            before = moved / size
+            W += change
+            if self._dual:
+                Z += D
+            if before <= 0.1 * self._goal:
+                break
+            remainder = left(W)
+        error = max(2 * before, 0.0 if self._factor is not None else self._spectrum.floor)
+        if error > self._goal and size > 0:
+            warn_inaccurate(error, "X is ill-conditioned", "scale its features, or use a larger alpha", 6)
+        return W
 
     def solve_cross(self, C: Array, n_threads: int) -> Array:
         """W = (XcᵀXc + alpha)⁻¹ C for C = XcᵀB that is there already; only of 'cholesky'.
@@ -201,8 +290,15 @@ class Factorisation:
         """
         if self.solver != "cholesky":
             raise ValueError(f"solve_cross needs a factorisation by 'cholesky', got {self.solver!r}; give solve B")
+        C, rows = C.astype(self._used.dtype, copy=False), self._used
         with limit_blas(n_threads):
-            return self._apply(C.astype(self._used.dtype, copy=False))
+            if not self._refine:
+                return self._apply(C)
+
+            def left(W: Array | None) -> Array:
+                return C if W is None else C - cross(rows, product(rows, W, n_threads), n_threads)
+
+            return self._refined(left, C.shape[1], n_threads)
 
 
 def solve_direct(factorisation: Factorisation, targets: Targets, m: int, n_threads: int, progress: Progress) -> Array:

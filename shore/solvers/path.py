@@ -10,9 +10,10 @@ from scipy import linalg
 
 from shore._core.blas import limit_blas
 from shore._validation import is_sparse
-from shore.solvers.cg import CsrBlocks
+from shore.solvers.accuracy import require_range
+from shore.solvers.cg import CsrBlocks, warn_not_converged
 from shore.solvers.choice import choose_solver
-from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, times
+from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, product, times
 
 __all__ = ["path"]
 
@@ -44,8 +45,7 @@ def path(
     double = as_double(rows)
     with limit_blas(n_threads):
         G = gram(double, n_threads) if d <= n else gram_of_rows(double, n_threads)
-        if not np.isfinite(np.tril(G)).all():
-            raise ValueError("X is too large: products of its rows or columns leave the range of float64")
+        require_range(np.tril(G))
         values, V = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
         values = np.maximum(values, 0)
         C = np.empty((len(V), m))
@@ -76,20 +76,14 @@ def _cg_path(
             if number:  # on from the solution before
                 for block, columns in enumerate(group):
                     part[block, :, : columns.stop - columns.start] = W[:, columns]
-                    B[block] = own[block] - _centred_times(rows, part[block], n_threads)
+                    B[block] = own[block] - product(rows, part[block], n_threads)
                 cg.begin(alpha, n_threads, warm=True)
             blocks.run(cg)
             for block, columns in enumerate(group):
                 W[:, columns] = part[block, :, : columns.stop - columns.start]
+        if not blocks.converged:
+            warn_not_converged(tol, blocks.most_steps)
         scores = times(held, W, n_threads)
         if rows.mean is not None:
             scores -= (rows.mean @ W).astype(rows.dtype)
         yield alpha, scores
-
-
-def _centred_times(rows: Rows, W: Array, n_threads: int) -> Array:
-    """Xc W for CSR rows."""
-    out = times(rows.X, W, n_threads)
-    if rows.mean is not None:
-        out -= np.outer(rows.ones(), rows.mean @ W)
-    return out

@@ -25,12 +25,15 @@ __all__ = [
     "csr_parts",
     "gram",
     "gram_of_rows",
+    "product",
     "times",
+    "weighted_csr",
     "whole",
 ]
 
 Array = npt.NDArray[Any]
-# Gives the targets of columns [start, stop) as a C-contiguous array (n, stop - start).
+# Gives the targets of columns [start, stop) as a C-contiguous array (n, stop - start), in the dtype of the rows or
+# more precise.
 Targets = Callable[[int, int], Array]
 
 _BLOCK_BYTES = 1 << 26
@@ -80,12 +83,15 @@ class Rows:
     mean : float64 array of shape (d,) or None
     shift : ndarray of shape (n,) or None
         Square roots of the weights; None for ones.
+    unweighted : csr_array or None
+        CSR rows as they came, if they are weighted: the products were rounded.
     """
 
     X: Any
     dtype: np.dtype[Any]
     mean: Array | None = None
     shift: Array | None = None
+    unweighted: Any = None
     _transposed: Any = None
     _double: Rows | None = None
 
@@ -135,14 +141,24 @@ class Rows:
         return np.ones(self.shape[0], dtype=self.dtype) if self.shift is None else self.shift
 
 
+def weighted_csr(X: Any, shift: Array, dtype: np.dtype[Any]) -> Any:
+    """diag(shift) X for CSR rows, in the dtype given."""
+    data = (X.data * np.repeat(shift, np.diff(X.indptr))).astype(dtype, copy=False)
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
 def as_double(rows: Rows) -> Rows:
     """The same rows, to compute in float64; made once."""
     if rows.dtype == np.float64:
         return rows
     if rows._double is None:
-        X = rows.X.astype(np.float64) if is_sparse(rows.X) else rows.X
+        double, X = np.dtype(np.float64), rows.X
         shift = None if rows.shift is None else rows.shift.astype(np.float64)
-        rows._double = Rows(X, np.dtype(np.float64), rows.mean, shift)
+        if rows.unweighted is not None and shift is not None:
+            X = weighted_csr(rows.unweighted, shift, double)
+        elif is_sparse(X):
+            X = X.astype(np.float64)
+        rows._double = Rows(X, double, rows.mean, shift)
     return rows._double
 
 
@@ -216,6 +232,17 @@ def cross(rows: Rows, B: Array, n_threads: int) -> Array:
             part = np.asarray(block.T @ B[here])
             total = part if total is None else np.add(total, part, out=total)
         return np.zeros((rows.shape[1], B.shape[1]), dtype=rows.dtype) if total is None else total
+
+
+def product(rows: Rows, W: Array, n_threads: int) -> Array:
+    """Xc W, (n, w), in the dtype of W."""
+    if is_sparse(rows.X):
+        out = times(rows.X, W, n_threads)
+        if rows.mean is not None:
+            out -= np.outer(rows.ones(), rows.mean @ W)
+        return out
+    with limit_blas(n_threads):
+        return np.concatenate([block @ W for _, block in rows.blocks()])
 
 
 def column_blocks(m: int, n: int, itemsize: int) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,9 @@
       ├─► faults.py         tests/faults, at length
       ├─► leaks.py          memory over 10,000 cycles of fit, predict, save and load
       ├─► errors.py         forward errors of the solvers against 50 digits
+      │     └─► ill.py           least squares of a prescribed condition
       └─► certificate.py    screening against the loop without it, on 1,000,000 rows
+            └─► problems.py      random problems that are made to break it
     builds.py        instrumented builds of the core, in build/deep
     running.py       child processes: pytest with a count of its tests
     outcome.py       what a part reports
