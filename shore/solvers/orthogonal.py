@@ -45,7 +45,7 @@ def _triangle(rows: Rows, of_columns: bool) -> Array:
     """R with RᵀR = XcᵀXc, or Xc Xcᵀ: block by block, so that it takes no more memory than that, and hears Ctrl-C."""
     functions: Any = linalg.get_lapack_funcs(("geqrf", "geqrf_lwork"), dtype=np.float64)
     geqrf, geqrf_lwork = functions
-    R = None
+    R: Array | None = None
     for block in _dense_blocks(rows, of_columns):
         stacked = np.asfortranarray(block if R is None else np.concatenate([R, block]))
         work, _ = geqrf_lwork(*stacked.shape)
