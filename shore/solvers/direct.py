@@ -153,22 +153,23 @@ class Factorisation:
         rows = self._used
         W: Array = np.zeros((rows.shape[1], width))
         Z = np.zeros((rows.shape[0], width)) if self._dual else W  # W = XcᵀZ
-        remainder, before = left(None), np.inf
-        for _ in range(1 + _MOST_REFINEMENTS):
+        remainder, last, error = left(None), np.inf, np.inf
+        for taken in range(1 + _MOST_REFINEMENTS):
             D = self._apply(remainder - self.alpha * Z)
             change = cross(rows, D, n_threads) if self._dual else D
-            size, moved = float(np.linalg.norm(W + change)), float(np.linalg.norm(change))
-            if size == 0 or moved > 0.5 * before * size:  # noise by now
+            moved = float(np.linalg.norm(change))
+            # A first correction may be as large as what it corrects; then they shrink, or are noise
+            if moved == 0 or (taken > 1 and moved > 0.5 * last):
                 break
-            before = moved / size
             W += change
             if self._dual:
                 Z += D
-            if before <= 0.1 * self._goal:
+            last, error = moved, moved / max(float(np.linalg.norm(W)), np.finfo(np.float64).tiny)
+            if error <= 0.1 * self._goal:
                 break
             remainder = left(W)
-        error = max(2 * before, 0.0 if self._factor is not None else self._spectrum.floor)
-        if error > self._goal and size > 0:
+        error = max(2 * error, 0.0 if self._factor is not None else self._spectrum.floor)
+        if error > self._goal and np.any(W):
             warn_inaccurate(error, "X is ill-conditioned", "scale its features, or use a larger alpha", 6)
         return W
 
