@@ -65,7 +65,14 @@ class Model(Parameters):
     n_threads: int | None
     verbose: int
 
-    # What a fit leaves, beside attributes with an underscore behind their names.
+    # What a fit leaves.
+    n_features_in_: int
+    n_outputs_: int
+    alpha_: float
+    alpha_path_: dict[str, Array]
+    solver_: str
+    n_iter_: int
+    feature_names_in_: Array
     _fitted: bool
     _feature_major: Array
     _intercept: Array

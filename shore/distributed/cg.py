@@ -109,9 +109,11 @@ def solve_by_gradients(
     for start in range(0, m, width):
         here = slice(start, min(m, start + width))
         W[:, here], taken = solvers.conjugate_gradients(
-            multiply, np.ascontiguousarray(C[:, here], dtype=dtype), float(model.solver_tol)
+            multiply, np.array(C[:, here], dtype=dtype, order="C"), float(model.solver_tol)
         )
         most = max(most, taken)
+    if np.isfinite(W).all():
+        solvers.check_products(multiply, C, W, float(model.alpha), float(model.solver_tol), n)
     intercept = np.zeros(m, dtype=dtype)
     if mean is not None:
         intercept = (b_sum / n - mean @ W).astype(dtype)

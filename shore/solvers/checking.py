@@ -12,7 +12,7 @@ from shore.solvers.accuracy import good_error, warn_inaccurate
 from shore.solvers.cg import iterate, warn_not_converged
 from shore.solvers.rows import Array, Rows, Targets, column_blocks, product, times, whole
 
-__all__ = ["check_gradients", "estimate_error", "lowest_eigenvalue", "mixture"]
+__all__ = ["check_gradients", "check_products", "estimate_error", "lowest_eigenvalue"]
 
 Multiply = Callable[[Array], Array]
 
@@ -72,6 +72,13 @@ def estimate_error(
     return float(np.linalg.norm(E)) / size if done else np.inf
 
 
+def judge_gradients(error: float, tol: float, goal: float) -> None:
+    """Warn if the error is near the goal or above it."""
+    if error > goal / 2:
+        cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
+        warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6)
+
+
 def check_gradients(
     rows: Rows,
     targets: Targets,
@@ -98,10 +105,10 @@ def check_gradients(
     V = W @ mix
 
     def multiply(P: Array) -> Array:
-        return back(forward(P)) + penalty * P
+        return np.asarray(back(forward(P)) + penalty * P)
 
     def multiply_dual(P: Array) -> Array:
-        return forward(back(P)) + penalty * P
+        return np.asarray(forward(back(P)) + penalty * P)
 
     @cache
     def lowest() -> float:
@@ -116,9 +123,31 @@ def check_gradients(
         noise = float(np.finfo(dtype).eps) * _highest_eigenvalue(multiply, d, dtype)
         if noise > alpha * goal / 2:
             error = max(error, noise / max(lowest(), alpha, noise))
-    if error > goal / 2:
-        cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
-        warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 5)
+    judge_gradients(error, tol, goal)
+
+
+def check_products(multiply: Multiply, C: Array, W: Array, alpha: float, tol: float, n: int) -> None:
+    """As `check_gradients`, of W with A W = C where products with A of n rows are all there is.
+
+    Parameters
+    ----------
+    multiply : callable
+        AP of P.
+    C, W : ndarray of shape (d, m)
+    alpha : float
+        What the eigenvalues of A are no less than.
+    tol : float
+    n : int
+        With fewer rows than features A is singular but for alpha, and a small alpha says nothing.
+    """
+    mix, goal = mixture(W.shape[1], W.dtype), good_error(W.dtype, tol)
+    V = W @ mix
+    left = (C @ mix).astype(W.dtype) - multiply(V)
+
+    def lowest() -> float:
+        return lowest_eigenvalue(multiply, len(W), W.dtype) if n >= len(W) else 0.0
+
+    judge_gradients(estimate_error(multiply, left, V, alpha, lowest, goal), tol, goal)
 
 
 def _operators(rows: Rows, n_threads: int) -> tuple[Multiply, Multiply]:

@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from shore._core.blas import limit_blas
 from shore._progress import Progress
-from shore.solvers.accuracy import good_error, require_range, warn_inaccurate, warn_rank
+from shore.solvers.accuracy import good_error, warn_inaccurate
 from shore.solvers.orthogonal import Spectrum
 from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, product
 
-__all__ = ["Factorisation", "InaccurateError", "solve_direct", "solve_normal_equations"]
+__all__ = ["EPS", "Factorisation", "back_substitute", "factorise", "is_accurate", "is_safe", "solve_direct"]
 
 # The largest matrix that LAPACK factorises in one call: well under a second.
 _PANEL = 6144
-_EPS = float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
 # With 1/condition below this, a factor of XᵀX is too far off for refinement to make up for it.
 _LEAST_RCOND = 1e-13
 _MOST_REFINEMENTS = 6
@@ -36,8 +35,8 @@ def _norm_1(G: Array) -> float:
     return float((sums - np.abs(np.diagonal(G))).max(initial=0.0))
 
 
-def _factorise(G: Array, alpha: float) -> tuple[Array, float]:
-    """The Cholesky factor of G + alpha (in place of G) and an estimate of 1/condition; 0 if it is not definite."""
+def factorise(G: Array, alpha: float | Array) -> tuple[Array, float]:
+    """The Cholesky factor of G + diag(alpha), in place of G, and about 1/condition; 0 if it is not definite."""
     G.flat[:: G.shape[0] + 1] += alpha
     norm = _norm_1(G)
     functions: Any = linalg.get_lapack_funcs(("potrf", "pocon"), (G,))
@@ -69,118 +68,27 @@ def _cholesky_by_panels(G: Array, potrf: Any) -> tuple[Array, int]:
     return G, 0
 
 
-def _back_substitute(factor: Array, C: Array) -> Array:
+def back_substitute(factor: Array, C: Array) -> Array:
+    """(LLᵀ)⁻¹ C."""
     potrs: Any = linalg.get_lapack_funcs("potrs", (factor, C))
     # A copy even of column-major C: potrs writes over it, and it may be the caller's
     solution, _ = potrs(factor, np.array(C, order="F"), lower=1, overwrite_b=1)
     return np.ascontiguousarray(solution)
 
 
-def _is_safe(rcond: float, dtype: np.dtype[Any], solver: str = "cholesky") -> bool:
-    """Whether a factor in float32 gives W to about 1e-4; one in float64 is good to far more, see `_is_accurate`.
+def is_safe(rcond: float, dtype: np.dtype[Any], solver: str = "cholesky") -> bool:
+    """Whether a factor in float32 gives W to about 1e-4; one in float64 is good to far more, see `is_accurate`.
 
     The estimate is in the 1-norm, which for many features is far above the condition that counts; the dual's solution
     is large and cancels in XᵀA, so it has less to lose.
     """
     single = 1e4 if solver == "dual" else 1e3
-    return rcond > (single if dtype == np.float32 else _LEAST_RCOND / _EPS) * float(np.finfo(dtype).eps)
+    return rcond > (single if dtype == np.float32 else _LEAST_RCOND / EPS) * float(np.finfo(dtype).eps)
 
 
-def _is_accurate(rcond: float, goal: float) -> bool:
+def is_accurate(rcond: float, goal: float) -> bool:
     """Whether a factor in float64 gives W to `goal` without refinement."""
-    return rcond > 4 * _EPS / goal
-
-
-class InaccurateError(ArithmeticError):
-    """The statistics were not made in the precision that their condition asks for."""
-
-
-def solve_normal_equations(
-    G: Array,
-    cross_of: Callable[[int, int], Array],
-    m: int,
-    alpha: float,
-    dtype: np.dtype[Any],
-    size: int,
-    magnitude: float = 1.0,
-    products: npt.DTypeLike = np.float64,
-) -> Array:
-    """W from float64 statistics: G = XcᵀXc (lower triangle) and blocks of columns of XcᵀB.
-
-    Parameters
-    ----------
-    G : ndarray of shape (d, d)
-        Written over.
-    cross_of : callable
-        Columns [start, stop) of XcᵀB.
-    m : int
-    alpha : float
-    dtype : dtype
-        Of W.
-    size : int
-        Rows, less 1 if they are centred.
-    magnitude : float, default 1
-        How much larger the numbers are whose difference G is: they bring their rounding along.
-    products : dtype, default float64
-        What they were made in before they were added up; `InaccurateError` if that should be float64 too.
-    """
-    double, goal = np.dtype(np.float64), good_error(dtype)
-    factor, rcond = _factorise(G.copy(order="F"), alpha)
-    if not _is_safe(rcond, np.dtype(products)) and products != np.float64:
-        raise InaccurateError(f"the condition is about {1 / max(rcond, 1e-300):.1g}, too much for {products}")
-    scale = None
-    if not _is_accurate(rcond / magnitude, goal):  # features of another scale are no trouble
-        scale = _scale(G, alpha)
-        factor, rcond = _factorise(G * scale * scale[:, None], alpha * scale**2)
-    if _is_safe(rcond / magnitude, double):
-        apply, error = _scaled(factor, scale), _EPS * magnitude / rcond
-    else:
-        scale = None
-        apply, error = _spectral(G, alpha, size, magnitude)
-    W, worst = np.empty((G.shape[0], m), dtype=dtype), 0.0
-    for start, stop in column_blocks(m, G.shape[0], 8):
-        part = apply(cross_of(start, stop).astype(np.float64, copy=False))
-        worst = max(worst, error * _stretch(part, scale))
-        W[:, start:stop] = part
-    if worst > goal:
-        cause = f"the condition of the sums XᵀX is {f'about {1 / rcond:.0e}' if rcond > _EPS else 'past 1e15'}"
-        warn_inaccurate(worst, cause, "use fit on all rows, which computes with X itself, or a larger alpha", 5)
-    return W
-
-
-def _stretch(W: Array, scale: Array | None) -> float:
-    """How much more an error is of W than it is of W / scale."""
-    size = float(np.linalg.norm(W))
-    if scale is None or size == 0:
-        return 1.0
-    return float(np.linalg.norm(W / scale[:, None]) * scale.max() / size)
-
-
-def _scale(G: Array, alpha: float) -> Array:
-    """Factors that bring the diagonal of G + alpha to 1."""
-    diagonal = np.diagonal(G) + alpha
-    return 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-
-
-def _scaled(factor: Array, scale: Array | None) -> Callable[[Array], Array]:
-    if scale is None:
-        return lambda C: _back_substitute(factor, C)
-    return lambda C: scale[:, None] * _back_substitute(factor, scale[:, None] * C)
-
-
-def _spectral(G: Array, alpha: float, size: int, magnitude: float) -> tuple[Callable[[Array], Array], float]:
-    """The inverse of G + alpha on what X spans, by its eigenvalues, and about how far off it is."""
-    require_range(np.tril(G))
-    values, vectors = linalg.eigh(G, lower=True, driver="evd", overwrite_a=True)
-    rank, noise = min(size, len(G)), max(size, len(G)) * _EPS * magnitude * max(float(values[-1]), 0.0)
-    keep = values > noise
-    if keep.sum() < rank and alpha <= noise:
-        warn_rank(int(keep.sum()), rank, alpha, stacklevel=5)
-    # Directions of eigenvalue 0 take no part in X: they count only where alpha is above the noise that hides them.
-    keep |= alpha > noise
-    vectors, factors = vectors[:, keep], 1 / (np.maximum(values[keep], 0) + alpha)
-    error = _EPS * magnitude * max(float(values[-1]), 0.0) * float(factors.max(initial=0.0))
-    return lambda C: vectors @ (factors[:, None] * (vectors.T @ C)), error
+    return rcond > 4 * EPS / goal
 
 
 class Factorisation:
@@ -205,21 +113,21 @@ class Factorisation:
         with limit_blas(n_threads):
             self._used = rows
             self._factor: Array | None
-            self._factor, rcond = _factorise(make(rows, n_threads), alpha)
-            if not _is_safe(rcond, rows.dtype, solver) and rows.dtype == np.float32:
+            self._factor, rcond = factorise(make(rows, n_threads), alpha)
+            if not is_safe(rcond, rows.dtype, solver) and rows.dtype == np.float32:
                 self._factor, self._used = None, as_double(rows)
-                self._factor, rcond = _factorise(make(self._used, n_threads), alpha)
+                self._factor, rcond = factorise(make(self._used, n_threads), alpha)
             # With more rows than features the dual's solution holds all that X cannot explain, divided by alpha
             too_large = solver == "dual" and rows.shape[0] > rows.shape[1]
             goal = self._goal * (1e-3 if too_large else 1.0)
-            self._refine = self._used.dtype == np.float64 and not _is_accurate(rcond, goal)
+            self._refine = self._used.dtype == np.float64 and not is_accurate(rcond, goal)
             self._dual = solver == "dual" and not (too_large and self._refine)
-            if self._refine and (too_large or not _is_safe(rcond, self._used.dtype)):
+            if self._refine and (too_large or not is_safe(rcond, self._used.dtype)):
                 self._factor = None
                 self._spectrum = Spectrum(self._used, alpha, self._dual, rows.X.dtype)
 
     def _apply(self, C: Array) -> Array:
-        return self._spectrum.apply(C) if self._factor is None else _back_substitute(self._factor, C)
+        return self._spectrum.apply(C) if self._factor is None else back_substitute(self._factor, C)
 
     def solve(self, B: Array, n_threads: int) -> Array:
         """W of shape (d, w) for targets B of shape (n, w)."""
@@ -245,22 +153,23 @@ class Factorisation:
         rows = self._used
         W: Array = np.zeros((rows.shape[1], width))
         Z = np.zeros((rows.shape[0], width)) if self._dual else W  # W = XcᵀZ
-        remainder, before = left(None), np.inf
-        for _ in range(1 + _MOST_REFINEMENTS):
+        remainder, last, error = left(None), np.inf, np.inf
+        for taken in range(1 + _MOST_REFINEMENTS):
             D = self._apply(remainder - self.alpha * Z)
             change = cross(rows, D, n_threads) if self._dual else D
-            size, moved = float(np.linalg.norm(W + change)), float(np.linalg.norm(change))
-            if size == 0 or moved > 0.5 * before * size:  # noise by now
+            moved = float(np.linalg.norm(change))
+            # A first correction may be as large as what it corrects; then they shrink, or are noise
+            if moved == 0 or (taken > 1 and moved > 0.5 * last):
                 break
-            before = moved / size
             W += change
             if self._dual:
                 Z += D
-            if before <= 0.1 * self._goal:
+            last, error = moved, moved / max(float(np.linalg.norm(W)), np.finfo(np.float64).tiny)
+            if error <= 0.1 * self._goal:
                 break
             remainder = left(W)
-        error = max(2 * before, 0.0 if self._factor is not None else self._spectrum.floor)
-        if error > self._goal and size > 0:
+        error = max(2 * error, 0.0 if self._factor is not None else self._spectrum.floor)
+        if error > self._goal and np.any(W):
             warn_inaccurate(error, "X is ill-conditioned", "scale its features, or use a larger alpha", 6)
         return W
 

@@ -45,7 +45,7 @@ def _triangle(rows: Rows, of_columns: bool) -> Array:
     """R with RᵀR = XcᵀXc, or Xc Xcᵀ: block by block, so that it takes no more memory than that, and hears Ctrl-C."""
     functions: Any = linalg.get_lapack_funcs(("geqrf", "geqrf_lwork"), dtype=np.float64)
     geqrf, geqrf_lwork = functions
-    R = None
+    R: Array | None = None
     for block in _dense_blocks(rows, of_columns):
         stacked = np.asfortranarray(block if R is None else np.concatenate([R, block]))
         work, _ = geqrf_lwork(*stacked.shape)
@@ -53,7 +53,7 @@ def _triangle(rows: Rows, of_columns: bool) -> Array:
         R = np.triu(factored[: min(factored.shape)])
     assert R is not None
     require_range(R)
-    return R
+    return np.asarray(R)
 
 
 class Spectrum:
@@ -83,6 +83,7 @@ class Spectrum:
         largest = float(values[0])
         if rows.mean is not None:  # what centring takes away rounds too
             largest = max(largest, float(np.linalg.norm(rows.mean) * np.linalg.norm(rows.ones())))
+        require_range(np.square(largest))
         least = largest * (2.0**-22 if stored == np.float32 else max(n, d) * _EPS)
         full_rank = min(n - (rows.mean is not None), d)
         keep = values > least

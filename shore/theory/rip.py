@@ -69,7 +69,7 @@ def _spread(columns: Array) -> Array:
     if not np.isfinite(gram).all():
         return np.full(gram.shape[:-2], np.inf)
     eigenvalues = np.linalg.eigvalsh(gram)
-    return np.maximum(eigenvalues[..., -1] - 1, 1 - eigenvalues[..., 0])
+    return np.asarray(np.maximum(eigenvalues[..., -1] - 1, 1 - eigenvalues[..., 0]))
 
 
 def _spreads(compression: Compression, supports: Array, n_threads: int) -> Array:
