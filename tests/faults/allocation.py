@@ -23,6 +23,8 @@ FAR, ODD = 1 << 40, 1_000_003
 def is_of_others(error):
     """Whether NumPy failed without saying why, as where iterators find no memory, or CPython took it for another."""
     known = ("error return without exception set", "NULL object passed to", "os.PathLike", "can't allocate ")
+    if isinstance(error, ctypes.ArgumentError):  # of the calls into C here
+        return "MemoryError" in str(error)
     return isinstance(error, SystemError | TypeError | RuntimeError) and any(words in str(error) for words in known)
 
 
