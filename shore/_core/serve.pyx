@@ -145,19 +145,24 @@ cdef class RowPredictor:
             engine_bytes = self.decoder.workspace_bytes
         else:
             engine_bytes = self.projector.workspace_bytes
-        parts = [engine_bytes, width * real, width * found if real != found else 0, s * 8, s * found,
-                 self.n_features * real]
-        starts = np.cumsum([0] + [(part + 63) // 64 * 64 for part in parts])
+        cdef size_t[6] sizes = [
+            engine_bytes, width * real, width * found if real != found else 0, s * 8, s * found, self.n_features * real]
+        cdef size_t[6] starts
+        cdef size_t total = 0
+        cdef int part
+        for part in range(6):
+            starts[part] = total
+            total += (sizes[part] + 63) // 64 * 64
         # Cache lines of its own: 128 bytes more, to start on one and to end before the next.
-        w.memory = np.zeros(starts[len(parts)] + 128, dtype=np.uint8)
+        w.memory = np.zeros(total + 128, dtype=np.uint8)
         cdef char *start = <char *> &w.memory[0]
         start = start + (64 - <size_t> start % 64) % 64
-        w.engine = start + <size_t> starts[0]
-        w.b = start + <size_t> starts[1]
-        w.b_decoded = start + <size_t> starts[2] if real != found else w.b
-        w.index = <int64_t *> (start + <size_t> starts[3])
-        w.value = start + <size_t> starts[4]
-        w.x = start + <size_t> starts[5]
+        w.engine = start + starts[0]
+        w.b = start + starts[1]
+        w.b_decoded = start + starts[2] if real != found else w.b
+        w.index = <int64_t *> (start + starts[3])
+        w.value = start + starts[4]
+        w.x = start + starts[5]
         return w
 
     cdef _Workspace _take_workspace(self):

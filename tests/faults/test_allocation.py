@@ -62,12 +62,14 @@ def test_one_allocation_fails(fail, deep):
 
 
 def test_all_allocations_fail_from_one_on(fail, deep):
-    found = fail("allocations that failed, with all that came after", 12 if deep else 2, on=True)
+    found = fail("allocations that failed, with all that came after", 40 if deep else 2, on=True)
     assert sum(found.values()) > (1000 if deep else 200)
 
 
 def test_objects_of_the_interpreter_fail(fail, deep):
-    found = fail("allocations of objects that failed", 40 if deep else 3, objects=True)
+    """But not where rows of sparse matrices are taken by SciPy, whose sparsetools crash then."""
+    kinds = "^(?!Xmc|load_xmc|save_xmc|shore )"
+    found = fail("allocations of objects that failed", 40 if deep else 3, kinds, objects=True)
     assert all(found.values())
 
 

@@ -65,7 +65,7 @@ def test_short_lived_threads_leave_nothing_behind(deep, survived):
 
     round_of(8)
     counts = []
-    for _ in range(100 if deep else 30):
+    for _ in range(300 if deep else 30):
         round_of(8)
         gc.collect()
         counts.append(os_threads())

@@ -81,7 +81,7 @@ def test_while_other_threads_do_all_kinds_of_things(busy, tmp_path, deep, surviv
     calls = work_of_threads(tmp_path)
     child, draw = in_child(tmp_path / "m.shore"), random.Random(0)
     busy(*calls.values())
-    rounds = 300 if deep else 40
+    rounds = 800 if deep else 40
     for _ in range(rounds):
         time.sleep(draw.uniform(0, 0.02))
         forked(child)
@@ -93,7 +93,7 @@ def test_while_other_threads_do_one_thing(name, busy, tmp_path, deep, survived):
     calls = work_of_threads(tmp_path)
     child, draw = in_child(tmp_path / "m.shore"), random.Random(name)
     busy(calls[name], calls[name])
-    for _ in range(40 if deep else 6):
+    for _ in range(100 if deep else 6):
         time.sleep(draw.uniform(0, 0.01))
         forked(child)
         survived("fork at random moments, while other threads work")
