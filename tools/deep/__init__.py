@@ -17,6 +17,6 @@
     running.py       child processes: pytest with a count of its tests
     outcome.py       what a part reports
 
-Every part is a module with `run(quick)` that returns an `Outcome`, and can be run alone: `python -m deep.leaks`, from
-the folder tools.
+Every part is a module with a function of `quick` that returns an `Outcome`, and can be run alone, from the folder
+tools: `python -m deep leaks`, or `python -m deep.leaks`.
 """

@@ -1,6 +1,6 @@
 """All parts one after the other, a summary, and the figures of docs/reliability.md (about an hour): `make deep`.
 
-python -m deep [--quick] [--no-page] [part ...]
+    python -m deep [--quick] [part ...]
 """
 
 import argparse
@@ -15,8 +15,8 @@ from pages import table_head, table_row, write_between
 
 PAGE = builds.ROOT / "docs" / "reliability.md"
 PARTS = {
-    "errors": errors.run,
-    "certificate": certificate.run,
+    "errors": errors.outcome,
+    "certificate": certificate.outcome,
     "leaks": leaks.run,
     "faults": faults.run,
     "properties": properties.run,
@@ -54,10 +54,12 @@ def write_page(outcomes):
 def main():
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m deep", description="The long checks of shore.")
-    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="some parts only; docs/ is left alone then")
+    parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; docs/ is left alone then. All by default")
     parser.add_argument("--quick", action="store_true", help="short runs, to see that the parts work")
     arguments = parser.parse_args()
     names = arguments.part or list(PARTS)
+    if unknown := set(names) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
     outcomes = [run_part(name, arguments.quick) for name in names]
     print("\nSummary")
     for outcome in outcomes:

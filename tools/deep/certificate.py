@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deep.outcome import Outcome
 from deep.problems import TESTS, draw_problem
 from shore._core import runtime
 from shore._progress import Progress
@@ -232,6 +233,21 @@ def _summary(lines, seed, most, folder):
 def passed(result: dict) -> bool:
     """Whether nothing differed, and the certificate decided enough for that to mean something."""
     return not (result["different"] or result["wrong"] or result["more_passes"]) and result["decided"] > 0.2
+
+
+def outcome(quick: bool) -> Outcome:
+    """The part of `make deep`."""
+    result, found = run(quick, show=True), Outcome("Certificate")
+    found.add("rows decoded with and without screening", result["rows"])
+    found.add("problems they are of", result["problems"])
+    found.add("projections", result["projections"])
+    found.add("share of them that the certificate decided", f"{result['decided']:.1%}")
+    found.add("rows that differ in a bit", result["different"])
+    found.add("rows compared with the slow reference", result["compared"])
+    found.add("rows of them with other outputs", result["wrong"])
+    if not passed(result):
+        found.fail(json.dumps(result))
+    return found
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ import numpy as np
 
 import shore
 from deep.ill import ALPHAS, CONDITIONS, PREPARATIONS, SHAPES, SPECTRA, Case, exact_solutions, make_data
+from deep.outcome import Outcome
 from shore._progress import Progress
 
 # The name of a column, and the parameters of the model.
@@ -36,6 +37,7 @@ WAYS = {
     "cg, 1e-8": {"solver": "cg", "solver_tol": 1e-8},
     "partial_fit": {},
 }
+FIGURE = Path(__file__).resolve().parents[2] / "docs" / "figures" / "errors.png"
 GOOD = {"float32": 1e-4, "float64": 2.0**-26}
 
 
@@ -186,6 +188,20 @@ def draw(result: dict, path: Path) -> None:
     axes[1].legend(fontsize=8, loc="lower right")
     figure.savefig(path)
     plt.close(figure)
+
+
+def outcome(quick: bool) -> Outcome:
+    """The part of `make deep`; a run that is not quick draws the figure anew."""
+    result, found = run(quick, show=True), Outcome("Forward errors")
+    found.add("fits compared with solutions in 50 digits", result["fits"])
+    found.add("fits with a warning", sum(record["warned"] for record in result["records"]))
+    found.add("fits that are not good and gave no warning", len(result["silent"]))
+    for record in result["silent"]:
+        found.fail(str(record))
+    found.details = markdown(result)
+    if not quick:
+        draw(result, FIGURE)
+    return found
 
 
 def main() -> int:
