@@ -61,11 +61,11 @@ def estimate_error(
     size, residual, bound = float(np.linalg.norm(W)), float(np.linalg.norm(left)), alpha
     if size == 0 or residual == 0:
         return 0.0
-    if 0.3 * goal * alpha * size < 1e-3 * residual:  # many steps, and perhaps for nothing
+    if 0.2 * goal * alpha * size < 1e-3 * residual:  # many steps, and perhaps for nothing
         bound = max(alpha, lowest())
     if bound == 0:
         return np.inf
-    tol = 0.3 * goal * bound * size / residual
+    tol = 0.2 * goal * bound * size / residual
     if tol >= 1:
         return residual / (bound * size)
     E, _, done = iterate(multiply, left, tol)
@@ -74,7 +74,7 @@ def estimate_error(
 
 def judge_gradients(error: float, tol: float, goal: float) -> None:
     """Warn if the error is near the goal or above it."""
-    if error > goal / 2:
+    if error > 0.7 * goal:
         cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
         warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6)
 
@@ -119,9 +119,9 @@ def check_gradients(
 
     goal = good_error(dtype, tol)
     error = estimate_error(multiply, back(B - forward(V)) - penalty * V, V, alpha, lowest, goal)
-    if n < d and error <= goal / 2:  # rounding of W where X maps to 0 leaves nothing to see in a residual
+    if n < d and error <= 0.7 * goal:  # rounding of W where X maps to 0 leaves nothing to see in a residual
         noise = float(np.finfo(dtype).eps) * _highest_eigenvalue(multiply, d, dtype)
-        if noise > alpha * goal / 2:
+        if noise > 0.7 * alpha * goal:
             error = max(error, noise / max(lowest(), alpha, noise))
     judge_gradients(error, tol, goal)
 
