@@ -1,7 +1,4 @@
-"""All parts one after the other, a summary, and the figures of docs/reliability.md (about an hour): `make deep`.
-
-    python -m deep [--quick] [part ...]
-"""
+"""All parts one after the other, a summary, and the figures of docs/reliability.md: `make deep`."""
 
 import argparse
 import platform
