@@ -10,7 +10,7 @@ os.environ["PYTHONSAFEPATH"] = "1"
 
 # "ci" is the same run every time. "deep" is another one every time, and prints what repeats an example that fails.
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100)
-hypothesis.settings.register_profile("deep", deadline=None, derandomize=False, max_examples=1600, print_blob=True)
+hypothesis.settings.register_profile("deep", deadline=None, derandomize=False, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("SHORE_HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -281,11 +281,11 @@ class Scorer:
 
     def check_scores(self, X: Any) -> None:
         """Finite rows of very large numbers may still have scores that are not."""
-        finite = np.isfinite(self.model.predict_compressed(X, n_threads=self.n_threads)).all(axis=1)
-        if not finite.all():
-            raise RefusedError(
-                f"row {int(np.argmin(finite))} has values so large that its scores overflow {self.dtype}"
-            )
+        for i in range(X.shape[0]):
+            try:
+                self.model.predict_compressed(X[i : i + 1], n_threads=1)
+            except ValueError:
+                raise RefusedError(f"row {i} has values so large that its scores overflow {self.dtype}") from None
 
     def options(self, request: Any) -> dict[str, Any]:
         lists = {"allowed": request.allowed, "denied": request.denied}

@@ -103,14 +103,14 @@ def test_while_a_fit_of_another_thread_holds_blas(monkeypatch, tmp_path, survive
     MODEL.save(tmp_path / "m.shore")
     child = in_child(tmp_path / "m.shore")
     inside, leave = threading.Event(), threading.Event()
-    factorise = shore.solvers.direct._factorise
+    factorise = shore.solvers.direct.factorise
 
     def slow(*arguments):
         inside.set()
         assert leave.wait(60)
         return factorise(*arguments)
 
-    monkeypatch.setattr("shore.solvers.direct._factorise", slow)
+    monkeypatch.setattr("shore.solvers.direct.factorise", slow)
     thread = threading.Thread(target=fit, args=(1,))
     thread.start()
     try:

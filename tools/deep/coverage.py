@@ -14,7 +14,7 @@ import numpy as np
 from deep import builds
 from deep.outcome import Outcome, main
 
-_SECONDS = {"quick": 20, "long": 240}
+_SECONDS = {"quick": 20, "long": 180}
 _WORDS = {
     "xmc_text": [":", ",", " ", "\\x0a", "\\x0d\\x0a", "values", "e-", "e+", "1e22", "e308", "e-324", "0.", ".5", "-0"],
     "model_file": ["null", "true", "[]", "{}", "-1", "1e999", "NaN", "F16", "F32", "F64", "U16", "I64", "data_offsets"],

@@ -20,12 +20,12 @@ class Outcome:
         """Note a figure, and say it at once."""
         shown = f"{figure:,}" if isinstance(figure, int) else str(figure)
         self.figures.append((what, shown))
-        print(f"  {what}: {shown}", flush=True)
+        print(f"  {self.title}: {what}: {shown}", flush=True)
 
     def fail(self, words):
         """Note a failure, and say it at once."""
         self.failures.append(words)
-        print(f"  FAILED: {words}", file=sys.stderr, flush=True)
+        print(f"  {self.title}: FAILED: {words}", file=sys.stderr, flush=True)
 
 
 def timed(run, quick):

@@ -40,17 +40,20 @@ def run_tests(paths, *, environment=None, options=()):
         ]
         command += [f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), *options]
         command += [str(ROOT / "tests" / path) for path in paths]
-        ended = subprocess.run(command, cwd=folder, env=os.environ if environment is None else environment)
+        ended = subprocess.run(
+            command, cwd=folder, env=os.environ if environment is None else environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
         if not report.exists():
-            return 0, 0, [f"pytest ended with {ended.returncode}"]
+            return 0, 0, [f"pytest ended with {ended.returncode}: {ended.stdout[-4000:]}"]
         cases = list(ElementTree.parse(report).iter("testcase"))
     failures = []
     for case in cases:
         if (found := case.find("failure")) is None:
             found = case.find("error")
         if found is not None:
-            failures.append(f"{case.get('classname')}::{case.get('name')}: {found.get('message', '')[:300]}")
+            failures.append(f"{case.get('classname')}::{case.get('name')}: {(found.text or '')[-2000:]}")
     skipped = sum(case.find("skipped") is not None for case in cases)
     if ended.returncode and not failures:
-        failures.append(f"pytest ended with {ended.returncode}")
+        failures.append(f"pytest ended with {ended.returncode}: {ended.stdout[-4000:]}")
     return len(cases) - len(failures) - skipped, skipped, failures
