@@ -87,10 +87,9 @@ class Spectrum:
         keep = values > least
         if keep.sum() < full_rank and alpha <= least**2:
             warn_rank(int(keep.sum()), full_rank, alpha, stacklevel=6)
-        # What weights and centring round of X and B is in every residual, so that refinement does not see it.
-        prepared = rows.mean is not None or rows.shift is not None
+        # Products with X round in every residual alike, as weights and centring do, so that refinement does not see it.
         smallest = float(np.sqrt(values[keep].min(initial=largest) ** 2 + alpha))
-        self.floor = 0.1 * _EPS * largest / smallest if prepared and smallest > 0 else 0.0
+        self.floor = 0.1 * _EPS * largest / smallest if smallest > 0 else 0.0
         self._vectors = vectors[keep].T
         self._factors = 1 / (values[keep] ** 2 + alpha)
         if alpha > least**2 and not keep.all():
