@@ -282,6 +282,7 @@ static int64_t NAME(shore_cg_iterate)(const shore_cg *cg, int64_t steps) {
             beta[c] = step[c] != 0 && rr[c] > 0 ? (REAL)(next[c] / rr[c]) : 0;
             if (step[c] == 0 && rr[c] > cg->tol * cg->tol * start[c]) start[c] = INFINITY; /* cannot go on */
             rr[c] = next[c];
+            if (!(rr[c] <= DBL_MAX)) W[c] = NAN; /* overflow, too */
         }
         for (int64_t f = 0; f < d; f++)
             for (int64_t c = 0; c < w; c++) P[f * w + c] = R[f * w + c] + beta[c] * P[f * w + c];

@@ -74,7 +74,7 @@ def estimate_error(
 
 def judge_gradients(error: float, tol: float, goal: float) -> None:
     """Warn if the error is near the goal or above it."""
-    if error > 0.7 * goal:
+    if not error <= 0.7 * goal:  # nor is it where that could not be found
         cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
         warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6)
 
@@ -103,6 +103,8 @@ def check_gradients(
     for start, stop in column_blocks(m, max(n, d), dtype.itemsize):
         B += targets(start, stop).astype(dtype, copy=False) @ mix[start:stop]
     V = W @ mix
+    if not V.any():  # of right-hand sides of 0
+        return
 
     def multiply(P: Array) -> Array:
         return np.asarray(back(forward(P)) + penalty * P)

@@ -12,6 +12,9 @@ from oracle import Refusal, compared, tried
 import shore
 from shore import theory
 
+# A warning that W is not exact is part of the answer: what is compared then is compared all the same.
+pytestmark = pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+
 NUMBERS = mostly(
     st.one_of(
         st.floats(0, 1, exclude_min=True, exclude_max=True), st.sampled_from([0.25, np.float32(0.5), 5e-324, 1e-9])
