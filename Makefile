@@ -36,8 +36,8 @@ sanitize: $(VENV)/with-test
 sanitize-quick: $(VENV)/with-test
 	cd tools && ../$(BIN)/python -m deep.sanitizers --quick
 
-# Fuzzers, faults, sanitizers, leaks, certificates and forward errors at length, within an hour; needs clang. The figures
-# go to docs/reliability.md.
+# Fuzzers, faults, sanitizers, leaks, certificates and forward errors at length; needs clang. The figures go
+# to docs/reliability.md.
 deep: $(VENV)/with-test $(VENV)/with-deep
 	cd tools && ../$(BIN)/python -m deep
 

@@ -79,8 +79,9 @@ def assert_close(coef, W, intercept, b, condition, given, B, phi):
     eps = max(float(np.finfo(dtype).eps) for dtype in (given["dtype"], given["dtype"] if phi is None else phi.dtype))
     eps += 1e-6 if given["solver"] == "cg" else 0
     size = np.abs(W).max(initial=0) + np.abs(B).max(initial=0)
-    np.testing.assert_allclose(coef, W, rtol=0, atol=50 * eps * condition * size)
-    np.testing.assert_allclose(intercept, b, rtol=0, atol=200 * eps * condition * size)
+    least = np.finfo(given["dtype"]).smallest_subnormal  # numbers this small have no more digits than that
+    np.testing.assert_allclose(coef, W, rtol=0, atol=50 * condition * (eps * size + least))
+    np.testing.assert_allclose(intercept, b, rtol=0, atol=200 * condition * (eps * size + least))
 
 
 @given(st.data())

@@ -1,8 +1,8 @@
 """Fuzzers that follow coverage, of Python and of the compiled core, under AddressSanitizer and UBSan.
 
 libFuzzer, by way of atheris, changes what it has until new code is reached, and keeps what reached it. The two readers
-of files from elsewhere are its targets. What it keeps stays in build/deep/corpus, from where a later run goes on; an
-input that fails is written to build/deep/findings.
+of files from elsewhere are its targets. What it keeps stays in build/deep/corpus, from where a later run goes on until
+the wheel is built again; an input that fails is written to build/deep/findings.
 """
 
 import re
