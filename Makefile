@@ -109,7 +109,7 @@ $(VENV)/created:
 
 $(VENV)/installed: $(VENV)/created $(SOURCES)
 	@echo "Building the wheel (about a minute) ..."
-	rm -rf dist build
+	rm -rf dist build/lib* build/temp* build/bdist*
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	@echo "Installing it and what it needs ..."
 	$(PIP) install --quiet --force-reinstall --no-deps dist/*.whl

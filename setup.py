@@ -7,7 +7,7 @@ SHORE_DEBUG=1
 SHORE_NO_OPENMP=1
     Build without OpenMP even where the compiler has it (one thread everywhere).
 SHORE_SANITIZE=address,undefined (or another list that the compiler's -fsanitize takes)
-    Instrumented modules, with debug symbols; a finding ends the process. tools/sanitize.py builds and uses them.
+    Instrumented modules, with debug symbols; a finding ends the process. tools/deep/builds.py builds them.
 """
 
 import os

@@ -216,7 +216,7 @@ def decode(
     `max_iter` steps. Every row stops by itself, and its result does not depend on the other rows, their order,
     their number or the number of threads. A row whose residual passes 10·‖b‖₂ (for a Simplex the larger of that and
     10·total·max‖φ_j‖₂) has diverged: it starts again with half the step. Where no step helps, because φ_jᵀb itself
-    overflows, the result is an empty row that has not converged.
+    overflows or Φv does for every v of a Simplex, the result is an empty row that has not converged.
 
     The paper's baselines, which know the feasible set only from a last projection:
 

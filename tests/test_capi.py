@@ -253,10 +253,12 @@ def test_other_arguments_that_are_refused():
     assert b"forbidden must leave an output" in api.message(int(code))
     code = api.project_float(V.ctypes.data, 0, through_c.Constraint(), 1, None, None, None, None)
     assert b"n_outputs" in api.message(code)
-    code = api.decode_double(
-        through_c.borrow(capsule), None, -1, through_c.decoding_of(1), None, None, None, None, None, None
-    )
-    assert b"n_rows" in api.message(code)
+    phi = through_c.borrow(capsule)
+    for n_rows in (-1, 2**48 + 1, 2**63 - 1):
+        assert api.full_pass_workspace(phi, 1, n_rows) == 0
+        assert api.decode_workspace(phi, through_c.decoding_of(1), n_rows) == 0
+        code = api.decode_double(phi, None, n_rows, through_c.decoding_of(1), None, None, None, None, None, None)
+        assert b"n_rows" in api.message(code)
     assert api.message(0) == b"no error"
     assert api.message(1234) == b"not a code of shore"
 

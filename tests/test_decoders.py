@@ -373,6 +373,18 @@ def test_steps_are_halved_for_as_long_as_it_takes():
     assert np.all(shore.decode(B, phi, 2, step=1e25, return_info=True)[1].step < 1)
 
 
+@pytest.mark.parametrize("method", ["pgd", "cd", "omp", "fista"])
+@pytest.mark.parametrize("size", [1e308, 1.7e308])
+def test_a_simplex_whose_points_are_out_of_reach_leaves_rows_empty(method, size):
+    """‖Φv‖₂ overflows for every v that sums to the total: that is no fault of B."""
+    phi = shore.MatrixCompression(np.full((3, 4), size))
+    options = {"method": method, "constraint": shore.Simplex(2.0), "return_info": True}
+    found, info = shore.decode(np.array([[0.0, 0, 0], [3, 0, 4]]), phi, 2, **options)
+    assert found.nnz == 0
+    assert not info.converged.any()
+    np.testing.assert_array_equal(info.residual, [0, 5])
+
+
 def test_rows_whose_norm_overflows_are_refused():
     phi = make_phi("gaussian", 30, 200)
     with pytest.raises(ValueError, match="B is too large: the norm of row 1"):

@@ -57,7 +57,7 @@ cdef const char *message(int code) noexcept nogil:
     if code == SHORE_BAD_DTYPE:
         return "phi must be of the dtype that the function is for: float or double"
     if code == SHORE_BAD_N_ROWS:
-        return "n_rows must not be negative"
+        return "n_rows must be from 0 to 2^48"
     if code == SHORE_BAD_N_OUTPUTS:
         return "n_outputs must be at least 1"
     if code == SHORE_BAD_SPARSITY:
@@ -76,6 +76,11 @@ cdef const char *message(int code) noexcept nogil:
     if code == SHORE_BAD_TOL:
         return "tol must be a non-negative number"
     return "not a code of shore"
+
+
+cdef int _check_n_rows(int64_t n_rows) noexcept nogil:
+    # no memory holds more, and the bytes of a workspace for so many do not overflow
+    return SHORE_OK if 0 <= n_rows <= <int64_t> 1 << 48 else SHORE_BAD_N_ROWS
 
 
 cdef int _check_sparsity(int64_t sparsity, int64_t n_outputs) noexcept nogil:
@@ -237,7 +242,7 @@ cdef size_t _set_engine(
 cdef size_t decode_workspace(const shore_phi *phi, const shore_decoding *decoding, int64_t n_rows) noexcept nogil:
     cdef shore_decode_options options
     cdef shore_constraint by_size
-    if n_rows < 0 or _check_decoding(decoding, _compression(phi).n_outputs) != SHORE_OK:
+    if _check_n_rows(n_rows) != SHORE_OK or _check_decoding(decoding, _compression(phi).n_outputs) != SHORE_OK:
         return 0
     return (_set_engine(phi, decoding, &decoding.constraint, n_rows, &options, &by_size)
             + n_rows * sizeof(shore_decode_outcome) + CACHE_LINE)
@@ -265,9 +270,9 @@ cdef int decode(
     cdef int code
     if _is_double(phi) != is_double:
         return SHORE_BAD_DTYPE
-    if n_rows < 0:
-        return SHORE_BAD_N_ROWS
-    code = _check_decoding(decoding, _compression(phi).n_outputs)
+    code = _check_n_rows(n_rows)
+    if code == SHORE_OK:
+        code = _check_decoding(decoding, _compression(phi).n_outputs)
     if code == SHORE_OK:
         code = _check_set(
             &decoding.constraint, forbidden, _compression(phi).n_outputs, is_double, &checked)

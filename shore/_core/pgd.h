@@ -7,22 +7,17 @@
 
 /* v⁽ᵗ⁺¹⁾ := Π(offers), r := b - Φv⁽ᵗ⁺¹⁾. Returns 1 when the row is done. */
 static int NAME(pgd_step)(const shore_decode_options *o, NAME(row_state) *s) {
-    shore_settle(&s->top, o->constraint);
     const NAME(sparse_vector) oldest = s->v_2;
     s->v_2 = s->v_1;
     s->v_1 = s->v;
     s->v = oldest;
-    s->v.size = s->top.size;
-    for (int64_t e = 0; e < s->top.size; e++) {
-        s->v.index[e] = s->top.entries[e].index;
-        s->v.value[e] = s->top.entries[e].value;
-    }
+    const int feasible = NAME(project_offers)(o, s);
     s->n_iter++;
     NAME(set_residual)(o->phi, s);
 
-    if (SHORE_UNLIKELY(!(s->norm_r <= s->divergence))) { /* also when it is not a number */
+    if (SHORE_UNLIKELY(!feasible || !(s->norm_r <= s->divergence))) { /* also when it is not a number */
         /* no step helps where φ_jᵀb itself overflows */
-        const int hopeless = s->n_iter == 1 && s->step <= 1 && !(NAME(length)(&s->v) <= DBL_MAX);
+        const int hopeless = s->n_iter == 1 && s->step <= 1 && !(feasible && NAME(length)(&s->v) <= DBL_MAX);
         return NAME(start_again)(o, s, hopeless || o->method == SHORE_CD);
     }
     if (o->method == SHORE_CD) return s->converged = 1;

@@ -333,7 +333,7 @@ static void NAME(begin_row)(const shore_decode_options *o, NAME(row_state) *s, i
     s->divergence = o->method == SHORE_CD ? DBL_MAX : 10 * s->norm_b;
     if (o->constraint->kind == SHORE_SIMPLEX) { /* feasible points themselves are that far from a small b */
         const double reach = 10 * o->phi->max_norm * o->constraint->total;
-        if (reach > s->divergence) s->divergence = reach;
+        if (reach > s->divergence) s->divergence = fmin(reach, DBL_MAX);
     }
     NAME(restart)(o, s);
 }
@@ -347,16 +347,22 @@ static int NAME(start_again)(const shore_decode_options *o, NAME(row_state) *s, 
     return 0;
 }
 
-/* v := Π(the best offers), r := b - Φv. Returns 1: the row is done. */
-static int NAME(settle)(const shore_decode_options *o, NAME(row_state) *s, int converged) {
+/* v := Π(the best offers). Returns 0 if they overflow so that no point of a simplex is the nearest. */
+static int NAME(project_offers)(const shore_decode_options *o, NAME(row_state) *s) {
     shore_settle(&s->top, o->constraint);
     s->v.size = s->top.size;
     for (int64_t e = 0; e < s->top.size; e++) {
         s->v.index[e] = s->top.entries[e].index;
         s->v.value[e] = s->top.entries[e].value;
     }
+    return s->top.size || o->constraint->kind != SHORE_SIMPLEX;
+}
+
+/* v := Π(the best offers), r := b - Φv. Returns 1: the row is done. */
+static int NAME(settle)(const shore_decode_options *o, NAME(row_state) *s, int converged) {
+    const int feasible = NAME(project_offers)(o, s);
     NAME(renew_residual)(o->phi, s);
-    if (!(s->norm_r <= DBL_MAX)) return NAME(start_again)(o, s, 1); /* far away from b, though the offers were not */
+    if (!feasible || !(s->norm_r <= DBL_MAX)) return NAME(start_again)(o, s, 1); /* far away from b, though the offers were not */
     s->converged = converged;
     return 1;
 }
