@@ -176,6 +176,11 @@ class Model(Parameters):
         """Take these attributes for all that were: at no moment, Ctrl-C or not, is there half of them."""
         self.__dict__ = attributes
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What was pickled. Buffers that came beside it may lie anywhere, and the kernels read aligned numbers."""
+        arrays = {name: part for name, part in state.items() if isinstance(part, np.ndarray)}
+        self.__dict__ = state | {name: np.require(part, requirements="A") for name, part in arrays.items()}
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` or `partial_fit` was called."""
         return "_fitted" in self.__dict__

@@ -85,7 +85,7 @@ class Predictor(RowPredictor):
         options: DecodeOptions,
     ) -> Self:
         """All of it is set here, once: a predictor that is called elsewhere meanwhile does not change."""
-        times = RowTimes(np.ascontiguousarray(weights))
+        times = RowTimes(np.require(weights, requirements=["C", "A"]))
         n_outputs = times.width if compression is None else compression.n_outputs
         s = check_positive(sparsity, "sparsity", n_outputs)
         engine: RowDecoder | RowProjector

@@ -26,6 +26,7 @@ class DenseCompression(Compression):
     def _set_columns(self, columns: npt.NDArray[Any]) -> None:
         self.n_outputs, self.n_components = columns.shape
         self.dtype = columns.dtype
+        columns = np.require(columns, requirements=["C", "A"])
         columns.flags.writeable = False
         self._columns = columns
         with np.errstate(over="ignore"):

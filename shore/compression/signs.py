@@ -72,6 +72,7 @@ class SparseSignCompression(Compression):
         self.nnz_per_output = min(check_positive(nnz_per_output, "nnz_per_output"), max(1, self._tail_shape(head)[0]))
         check_entries(n_outputs=self.n_outputs, nnz_per_output=self.nnz_per_output)
         self.seed, self.dtype = check_seed(seed, "seed"), float_dtype(dtype)
+        head = np.require(head, requirements=["C", "A"])
         head.flags.writeable = False
         self.head_outputs = head
 
@@ -121,6 +122,7 @@ class SparseSignCompression(Compression):
         pad, _, table_dtype = _core.sign_layout(rows, columns, made.nnz_per_output)
         if tables.dtype != table_dtype:
             raise ValueError(f"tables of dtype {tables.dtype} are not those of {made!r}")
+        tables = np.require(tables, requirements=["C", "A"])
         tables.flags.writeable = False
         made._set_tables(tables, pad)
         illegal = _core.illegal_sign_places(made._phi, resolve_n_threads())

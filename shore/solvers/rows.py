@@ -43,7 +43,8 @@ _CALL_FLOPS = 6e10
 
 def csr_parts(X: Any) -> tuple[Array, Array, Array]:
     """Data, indices and row offsets, as the core reads them."""
-    return np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices), np.ascontiguousarray(X.indptr)
+    data, indices, indptr = (np.require(part, requirements=["C", "A"]) for part in (X.data, X.indices, X.indptr))
+    return data, indices, indptr
 
 
 def times(X: Any, P: Array, n_threads: int) -> Array:
@@ -51,7 +52,7 @@ def times(X: Any, P: Array, n_threads: int) -> Array:
 
     P of float16 is read as float32, which the result then has.
     """
-    P = np.ascontiguousarray(P)
+    P = np.require(P, requirements=["C", "A"])
     half = P.dtype == np.float16
     out = np.empty((X.shape[0], P.shape[1]), dtype=np.float32 if half else P.dtype)
     threads = max(1, min(n_threads, X.shape[0]))

@@ -59,6 +59,11 @@ def main():
     names = arguments.part or list(PARTS)
     if unknown := set(names) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    if not arguments.quick and {"sanitizers", "coverage"}.intersection(names):
+        try:
+            builds.clang()  # before half an hour has gone
+        except builds.MissingError as error:
+            sys.exit(f"{parser.prog}: {error}")
     began = time.monotonic()
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         outcomes = list(pool.map(lambda name: run_part(name, arguments.quick), names))

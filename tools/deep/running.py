@@ -1,6 +1,7 @@
 """pytest in a child process, with a count of its tests."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -9,8 +10,27 @@ from pathlib import Path
 
 from deep.builds import ROOT
 
+# A run that takes longer, in seconds, waits for something that does not come: a worker that was ended, say.
+_LONGEST = 2700
 
-def run_tests(paths, *, environment=None, options=()):
+
+def _ended(command, folder, environment):
+    """The output of a command, and the code that it ended with: None if it was killed, with all that it had started."""
+    process = subprocess.Popen(
+        command, cwd=folder, env=os.environ if environment is None else environment, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    try:
+        return process.communicate(timeout=_LONGEST)[0], process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0], None
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def run_tests(paths, *, environment=None):
     """Run tests; how many passed and how many were skipped, and the words of those that failed.
 
     Parameters
@@ -18,8 +38,6 @@ def run_tests(paths, *, environment=None, options=()):
     paths : sequence of str
         Below tests/, or "" for all of them.
     environment : dict, optional
-    options : sequence of str
-        For pytest.
 
     Returns
     -------
@@ -38,14 +56,12 @@ def run_tests(paths, *, environment=None, options=()):
             "no:cacheprovider",
             f"--junitxml={report}",
         ]
-        command += [f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), *options]
+        command += [f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
         command += [str(ROOT / "tests" / path) for path in paths]
-        ended = subprocess.run(
-            command, cwd=folder, env=os.environ if environment is None else environment,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+        output, code = _ended(command, folder, environment)
+        words = f"pytest ended with {code}" if code is not None else f"pytest was ended after {_LONGEST} s"
         if not report.exists():
-            return 0, 0, [f"pytest ended with {ended.returncode}: {ended.stdout[-4000:]}"]
+            return 0, 0, [f"{words}: {output[-4000:]}"]
         cases = list(ElementTree.parse(report).iter("testcase"))
     failures = []
     for case in cases:
@@ -54,6 +70,6 @@ def run_tests(paths, *, environment=None, options=()):
         if found is not None:
             failures.append(f"{case.get('classname')}::{case.get('name')}: {(found.text or '')[-2000:]}")
     skipped = sum(case.find("skipped") is not None for case in cases)
-    if ended.returncode and not failures:
-        failures.append(f"pytest ended with {ended.returncode}: {ended.stdout[-4000:]}")
+    if code != 0 and not failures:
+        failures.append(f"{words}: {output[-4000:]}")
     return len(cases) - len(failures) - skipped, skipped, failures

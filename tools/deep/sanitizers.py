@@ -9,11 +9,8 @@ from deep.outcome import Outcome, main
 from deep.running import run_tests
 
 # The tests that call the kernels directly: those of the quick run, and with those below of every level of SIMD.
-_QUICK = ("test_decoders.py", "test_head_tail.py", "test_compression.py", "datasets/test_xmc.py")
+_QUICK = ("test_decoders.py", "test_head_tail.py", "test_compression.py", "test_transport.py", "datasets/test_xmc.py")
 _KERNELS = (*_QUICK, "test_projection.py", "test_baselines.py", "test_solvers.py")
-# Not under AddressSanitizer: workers of Dask that tests kill do not come back under it, so that these wait for ever;
-# and the examples build and start programs of their own. Both call what other tests call.
-_LEFT_OUT = ("distributed", "examples")
 # The tests with more than one thread, of OpenMP or of Python.
 _THREADED = (
     "core",
@@ -30,8 +27,8 @@ _THREADED = (
 )
 
 
-def _run(outcome, build, paths, what, options=(), **environment):
-    passed, skipped, failures = run_tests(paths, environment=build.environment(**environment), options=options)
+def _run(outcome, build, paths, what, **environment):
+    passed, skipped, failures = run_tests(paths, environment=build.environment(**environment))
     outcome.add(what, f"{passed:,} passed" + (f", {skipped} skipped" if skipped else ""))
     for words in failures:
         outcome.fail(f"{what}: {words}")
@@ -44,8 +41,7 @@ def run(quick=False):
     if quick:
         _run(outcome, address, _QUICK, "kernels, AddressSanitizer + UBSan")
     else:
-        options = [f"--ignore={builds.ROOT / 'tests' / folder}" for folder in _LEFT_OUT]
-        _run(outcome, address, [""], "all tests, AddressSanitizer + UBSan", options)
+        _run(outcome, address, [""], "all tests, AddressSanitizer + UBSan")
         for level in ("avx2", "baseline"):
             _run(outcome, address, _KERNELS, f"kernels, the same, {level}", SHORE_SIMD=level)
     reports = address.findings()
