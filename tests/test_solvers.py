@@ -84,6 +84,16 @@ def test_singular_without_penalty_is_minimum_norm_with_a_warning(kind, solver, s
     np.testing.assert_allclose(W, np.linalg.pinv(X) @ B, atol=1e-6)
 
 
+@pytest.mark.parametrize("solver", ["cholesky", "dual"])
+@pytest.mark.parametrize("size", [1e-155, 1e-160, 1e-300, 2.0**-1022, 5e-324, 0.0])
+@pytest.mark.parametrize("alpha", [0.0, 5e-324, 1e-309])
+def test_rows_whose_squares_vanish_count_as_zeros_with_a_warning(solver, size, alpha):
+    X = np.full((2, 3) if solver == "dual" else (3, 2), size)
+    with pytest.warns(linalg.LinAlgWarning, match="X has rank 0 of 2"):
+        W, _, _ = solve(X, np.ones((len(X), 1)), alpha, solver, np.float64)
+    assert not W.any()
+
+
 @dtypes
 def test_products_do_not_depend_on_threads_or_neighbours(dtype):
     given, X = make_rows((50, 41), dtype, "csr")

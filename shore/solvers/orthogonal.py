@@ -16,6 +16,8 @@ __all__ = ["Spectrum"]
 
 _BLOCK_BYTES = 1 << 26
 _EPS = float(np.finfo(np.float64).eps)
+# Squares of smaller singular values, and what is divided by them, leave the range of float64.
+_LEAST = float(np.sqrt(np.finfo(np.float64).tiny))
 
 
 def _dense_blocks(rows: Rows, of_columns: bool) -> Iterator[Array]:
@@ -84,7 +86,7 @@ class Spectrum:
         if rows.mean is not None:  # what centring takes away rounds too
             largest = max(largest, float(np.linalg.norm(rows.mean) * np.linalg.norm(rows.ones())))
         require_range(np.square(largest))
-        least = largest * (2.0**-22 if stored == np.float32 else max(n, d) * _EPS)
+        least = max(largest * (2.0**-22 if stored == np.float32 else max(n, d) * _EPS), _LEAST)
         full_rank = min(n - (rows.mean is not None), d)
         keep = values > least
         if keep.sum() < full_rank and alpha <= least**2:
