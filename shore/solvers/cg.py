@@ -132,10 +132,13 @@ def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float
     return W, taken
 
 
-def iterate(multiply: Callable[[Array], Array], R: Array, tol: float) -> tuple[Array, int, bool]:
+def iterate(
+    multiply: Callable[[Array], Array], R: Array, tol: float, history: list[tuple[Array, Array]] | None = None
+) -> tuple[Array, int, bool]:
     """As `conjugate_gradients`, without the warning; and whether every residual was small enough in the end.
 
-    A column stops before that where rounding undoes as much of the residual as a step does.
+    A column stops before that where rounding undoes as much of the residual as a step does. `history` gets the length
+    of every step, and by how much the square of the residual shrank in it, for each column.
     """
     dtype, eps, tol = R.dtype, float(np.finfo(R.dtype).eps), attainable(tol, R.dtype)
     P, W = R.copy(), np.zeros_like(R)
@@ -156,12 +159,15 @@ def iterate(multiply: Callable[[Array], Array], R: Array, tol: float) -> tuple[A
         stuck = going & ~(curvature > eps * largest * squares)
         done &= not stuck.any()
         going &= ~stuck
-        step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr)).astype(dtype)
-        W += step * P
-        R -= step * AP
+        step = np.divide(rr, curvature, where=going, out=np.zeros_like(rr))
+        W += step.astype(dtype) * P
+        R -= step.astype(dtype) * AP
         after = np.einsum("fc,fc->c", R, R, dtype=np.float64)
         goal[~going] = np.inf
-        P = R + np.divide(after, rr, where=rr > 0, out=np.zeros_like(rr)).astype(dtype) * P
+        shrunk = np.divide(after, rr, where=rr > 0, out=np.zeros_like(rr))
+        P = R + shrunk.astype(dtype) * P
+        if history is not None:
+            history.append((step, shrunk))
         rr = after
     return W, taken, done and taken < _MAX_CG_STEPS
 

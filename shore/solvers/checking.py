@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from scipy import linalg
 
 from shore._validation import is_sparse
 from shore.solvers.accuracy import good_error, warn_inaccurate
@@ -16,30 +17,64 @@ __all__ = ["check_gradients", "check_products", "estimate_error", "lowest_eigenv
 
 Multiply = Callable[[Array], Array]
 
-# Random mixtures of the columns of W that are looked at, and random vectors to find the lowest eigenvalue by.
-_MIXTURES, _PROBES = 4, 4
+# Random vectors to find the lowest eigenvalue by.
+_PROBES = 4
+# Random mixtures of the columns of W whose error is found, and the share of the goal up to which it then counts as good.
+# The error of mixtures varies about that of W, most where all columns are off in one direction: as the root of χ²/w does
+# for w mixtures. That it is below the share where W is at the goal has a chance of less than 1e-6.
+_FEW, _FEW_SHARE = 16, 0.3
+_MANY, _MANY_SHARE = 64, 0.6
+# For all columns there is no chance in it.
+_ALL_SHARE = 0.7
+# What may be left of an error that is looked for, as a share of the goal.
+_LEFT_OVER = 0.1
 
 
-def mixture(m: int, dtype: np.dtype[np.floating]) -> Array:
-    """Weights (m, w) of a few mixtures of m columns: errors of them are errors of the whole, in the mean."""
-    if m <= _MIXTURES:
+def mixture(m: int, most: int, dtype: np.dtype[np.floating]) -> Array:
+    """Weights (m, w) of at most so many mixtures of m columns, whose squared norms add up to that of all in the mean."""
+    if m <= most:
         return np.eye(m, dtype=dtype)
-    return np.random.default_rng(0).standard_normal((m, _MIXTURES)).astype(dtype)
+    return np.asarray(np.random.default_rng(0).standard_normal((m, most)) / np.sqrt(most), dtype=dtype)
+
+
+def judge_columns(error_of: Callable[[Array], float], m: int, dtype: np.dtype[np.floating], goal: float) -> float | None:
+    """About the error of m columns if it may be above the goal, else None; `error_of` finds it for a mixture."""
+    error = error_of(mixture(m, _FEW, dtype))
+    share = _ALL_SHARE if m <= _FEW else _FEW_SHARE
+    if m > _FEW and _FEW_SHARE * goal < error <= goal:  # they do not tell
+        error = error_of(mixture(m, _MANY, dtype))
+        share = _ALL_SHARE if m <= _MANY else _MANY_SHARE
+    return None if error <= share * goal else error
 
 
 def lowest_eigenvalue(multiply: Multiply, size: int, dtype: np.dtype[np.floating], null: Array | None = None) -> float:
-    """About the lowest eigenvalue of A, by z = A⁻¹g for random g: zᵀAz / zᵀz; 0 if that cannot be found.
+    """About the lowest eigenvalue of A, rather less; 0 if it cannot be found.
+
+    Conjugate gradients for A⁻¹g with random g are Lanczos's method: their steps make a tridiagonal matrix, whose lowest
+    eigenvalue nears that of A from above. Once hardly anything of g is left in any direction, it is found.
 
     `null` is a unit vector that A maps to 0 and that does not count.
     """
     g = np.random.default_rng(1).standard_normal((size, _PROBES)).astype(dtype)
     if null is not None:
         g -= np.outer(null, null @ g).astype(dtype)
-    z, _, done = iterate(multiply, g.copy(), 0.1 / np.sqrt(size))
-    squares = np.einsum("fc,fc->c", z, z, dtype=np.float64)
-    if not (done and squares.min() > 0):
+    history: list[tuple[Array, Array]] = []
+    _, _, done = iterate(multiply, g, 0.1 / np.sqrt(size), history)
+    if not done or not history:
         return 0.0
-    return max(0.0, float((np.einsum("fc,fc->c", z, g, dtype=np.float64) / squares).min()) / 3)
+    steps, shrunk = (np.array(part) for part in zip(*history, strict=True))
+    return max(0.0, min(_lowest_of_steps(steps[:, c], shrunk[:, c]) for c in range(_PROBES)) / 2)
+
+
+def _lowest_of_steps(steps: Array, shrunk: Array) -> float:
+    """The lowest eigenvalue of Lanczos's tridiagonal matrix, from the steps of conjugate gradients."""
+    taken = int(np.argmin(steps > 0)) if not steps.all() else len(steps)
+    if taken == 0:
+        return 0.0
+    inverse, ratio = 1 / steps[:taken], shrunk[: taken - 1]
+    diagonal = inverse + np.append(0.0, ratio * inverse[:-1])
+    beside = np.sqrt(ratio) * inverse[:-1]
+    return float(linalg.eigh_tridiagonal(diagonal, beside, True, "i", (0, 0))[0])
 
 
 def _highest_eigenvalue(multiply: Multiply, size: int, dtype: np.dtype[np.floating]) -> float:
@@ -51,32 +86,30 @@ def _highest_eigenvalue(multiply: Multiply, size: int, dtype: np.dtype[np.floati
 
 
 def estimate_error(
-    multiply: Multiply, left: Array, W: Array, alpha: float, lowest: Callable[[], float], goal: float
+    multiply: Multiply, left: Array, size: float, alpha: float, lowest: Callable[[], float], goal: float
 ) -> float:
-    """About ‖E‖ / ‖W‖ for the error E = A⁻¹ left of W, if that is near the goal or above it, else some bound below it.
+    """About ‖E‖ / size for the error E = A⁻¹ left, if that is near the goal or above it, else some bound below it.
 
     E is found by conjugate gradients too, far enough that what they leave of it does not matter: an error is at most
     its residual over the lowest eigenvalue, which is no less than alpha. `lowest` is called if alpha is small.
     """
-    size, residual, bound = float(np.linalg.norm(W)), float(np.linalg.norm(left)), alpha
+    residual, bound = float(np.linalg.norm(left)), alpha
     if size == 0 or residual == 0:
         return 0.0
-    if 0.2 * goal * alpha * size < 1e-3 * residual:  # many steps, and perhaps for nothing
+    if _LEFT_OVER * goal * alpha * size < 1e-3 * residual:  # many steps, and perhaps for nothing
         bound = max(alpha, lowest())
     if bound == 0:
         return np.inf
-    tol = 0.2 * goal * bound * size / residual
+    tol = _LEFT_OVER * goal * bound * size / residual
     if tol >= 1:
         return residual / (bound * size)
     E, _, done = iterate(multiply, left, tol)
     return float(np.linalg.norm(E)) / size if done else np.inf
 
 
-def judge_gradients(error: float, tol: float, goal: float) -> None:
-    """Warn if the error is near the goal or above it."""
-    if not error <= 0.7 * goal:  # nor is it where that could not be found
-        cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
-        warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6)
+def _warn_of_gradients(error: float, tol: float) -> None:
+    cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
+    warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6)
 
 
 def check_gradients(
@@ -98,12 +131,8 @@ def check_gradients(
     if n == 0 or not np.isfinite(W).all():
         return
     forward, back = _operators(rows, n_threads)
-    penalty, mix = dtype.type(alpha), mixture(m, dtype)
-    B = np.zeros((n, mix.shape[1]), dtype=dtype)
-    for start, stop in column_blocks(m, max(n, d), dtype.itemsize):
-        B += targets(start, stop).astype(dtype, copy=False) @ mix[start:stop]
-    V = W @ mix
-    if not V.any():  # of right-hand sides of 0
+    penalty, size = dtype.type(alpha), float(np.linalg.norm(W))
+    if size == 0:  # of right-hand sides of 0
         return
 
     def multiply(P: Array) -> Array:
@@ -119,13 +148,22 @@ def check_gradients(
         null = None if rows.mean is None else rows.ones() / np.linalg.norm(rows.ones())
         return lowest_eigenvalue(multiply_dual, n, dtype, null)
 
+    def error_of(mix: Array) -> float:
+        B = np.zeros((n, mix.shape[1]), dtype=dtype)
+        for start, stop in column_blocks(m, max(n, d), dtype.itemsize):
+            B += targets(start, stop).astype(dtype, copy=False) @ mix[start:stop]
+        V = W @ mix
+        return estimate_error(multiply, back(B - forward(V)) - penalty * V, size, alpha, lowest, goal)
+
     goal = good_error(dtype, tol)
-    error = estimate_error(multiply, back(B - forward(V)) - penalty * V, V, alpha, lowest, goal)
-    if n < d and error <= 0.7 * goal:  # rounding of W where X maps to 0 leaves nothing to see in a residual
+    error = judge_columns(error_of, m, dtype, goal)
+    if n < d and error is None:  # rounding of W where X maps to 0 leaves nothing to see in a residual
         noise = float(np.finfo(dtype).eps) * _highest_eigenvalue(multiply, d, dtype)
-        if noise > 0.7 * alpha * goal:
-            error = max(error, noise / max(lowest(), alpha, noise))
-    judge_gradients(error, tol, goal)
+        if noise > _ALL_SHARE * alpha * goal:
+            rounding = noise / max(lowest(), alpha, noise)
+            error = rounding if rounding > _ALL_SHARE * goal else None
+    if error is not None:
+        _warn_of_gradients(error, tol)
 
 
 def check_products(multiply: Multiply, C: Array, W: Array, alpha: float, tol: float, n: int) -> None:
@@ -142,14 +180,19 @@ def check_products(multiply: Multiply, C: Array, W: Array, alpha: float, tol: fl
     n : int
         With fewer rows than features A is singular but for alpha, and a small alpha says nothing.
     """
-    mix, goal = mixture(W.shape[1], W.dtype), good_error(W.dtype, tol)
-    V = W @ mix
-    left = (C @ mix).astype(W.dtype) - multiply(V)
+    goal, size = good_error(W.dtype, tol), float(np.linalg.norm(W))
 
+    @cache
     def lowest() -> float:
         return lowest_eigenvalue(multiply, len(W), W.dtype) if n >= len(W) else 0.0
 
-    judge_gradients(estimate_error(multiply, left, V, alpha, lowest, goal), tol, goal)
+    def error_of(mix: Array) -> float:
+        left = (C @ mix).astype(W.dtype) - multiply(W @ mix)
+        return estimate_error(multiply, left, size, alpha, lowest, goal)
+
+    error = judge_columns(error_of, W.shape[1], W.dtype, goal)
+    if error is not None:
+        _warn_of_gradients(error, tol)
 
 
 def _operators(rows: Rows, n_threads: int) -> tuple[Multiply, Multiply]:
