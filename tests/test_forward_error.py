@@ -35,6 +35,14 @@ def test_every_solver_is_good_or_warns(measured):
     assert not measured["silent"]
 
 
+def test_conjugate_gradients_of_many_outputs_are_good_or_warn(errors):
+    """An estimate from a part of the outputs must not miss what they share."""
+    records = errors.many.run(quick=True)
+    assert len(records) > 300
+    assert sum(not record["good"] for record in records) > 50
+    assert not [record for record in records if not (record["good"] or record["warned"])]
+
+
 def test_auto_is_good_up_to_conditions_where_nothing_is(measured):
     """Past 1e6 float32 does not hold the singular values, and float64 not half of the digits of all W."""
     for record in measured["records"]:

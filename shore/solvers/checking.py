@@ -19,9 +19,9 @@ Multiply = Callable[[Array], Array]
 
 # Random vectors to find the lowest eigenvalue by.
 _PROBES = 4
-# Random mixtures of the columns of W whose error is found, and the share of the goal up to which it then counts as good.
-# The error of mixtures varies about that of W, most where all columns are off in one direction: as the root of χ²/w does
-# for w mixtures. That it is below the share where W is at the goal has a chance of less than 1e-6.
+# Random mixtures of the columns of W whose error is found, and the share of the goal up to which it counts as good. The
+# error of w mixtures varies about that of W, most where all columns are off in one direction: as the root of χ²/w does.
+# That it is below the share where W is at the goal has a chance of less than 1e-6.
 _FEW, _FEW_SHARE = 16, 0.3
 _MANY, _MANY_SHARE = 64, 0.6
 # For all columns there is no chance in it.
@@ -31,13 +31,15 @@ _LEFT_OVER = 0.1
 
 
 def mixture(m: int, most: int, dtype: np.dtype[np.floating]) -> Array:
-    """Weights (m, w) of at most so many mixtures of m columns, whose squared norms add up to that of all in the mean."""
+    """Weights (m, w) of at most so many mixtures of m columns; in the mean their squared norm is that of all."""
     if m <= most:
         return np.eye(m, dtype=dtype)
     return np.asarray(np.random.default_rng(0).standard_normal((m, most)) / np.sqrt(most), dtype=dtype)
 
 
-def judge_columns(error_of: Callable[[Array], float], m: int, dtype: np.dtype[np.floating], goal: float) -> float | None:
+def judge_columns(
+    error_of: Callable[[Array], float], m: int, dtype: np.dtype[np.floating], goal: float
+) -> float | None:
     """About the error of m columns if it may be above the goal, else None; `error_of` finds it for a mixture."""
     error = error_of(mixture(m, _FEW, dtype))
     share = _ALL_SHARE if m <= _FEW else _FEW_SHARE

@@ -30,9 +30,9 @@ def run_part(name, quick):
     """The outcome of a part; what it could not do is a failure of it."""
     try:
         return timed(PARTS[name], quick)
-    except (builds.MissingError, RuntimeError, OSError) as error:
+    except Exception as error:
         outcome = Outcome(name.capitalize())
-        outcome.fail(str(error))
+        outcome.fail(f"{type(error).__name__}: {error}")
         return outcome
 
 
@@ -48,6 +48,7 @@ def write_page(outcomes, minutes):
     for outcome in outcomes:
         if outcome.details:
             write_between(PAGE, outcome.title.lower(), outcome.details)
+        outcome.illustrate()
 
 
 def main():

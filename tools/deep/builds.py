@@ -8,10 +8,11 @@ what it looks at is the code of shore.
                that, every parallel region is reported
     coverage   clang; AddressSanitizer, most of UndefinedBehaviorSanitizer, and the counters of libFuzzer. One thread
 
-Two options of ThreadSanitizer are not its defaults. `ignore_noninstrumented_modules`: Python, NumPy and BLAS are not
-instrumented, so what orders their reads and writes cannot be seen, and reports of them would say nothing.
-`die_after_fork=0`: the tests of fork() must go on in the child. Leaks are not looked for at exit, where Python leaves
-most of its objects behind, but by `leaks.py`.
+Some options are not the defaults. Of ThreadSanitizer: `ignore_noninstrumented_modules`, as Python, NumPy and BLAS are
+not instrumented, so that what orders their reads and writes cannot be seen, and reports of them would say nothing; and
+`die_after_fork=0`, as the tests of fork() must go on in the child. Of AddressSanitizer: `allocator_may_return_null`, as
+sizes that no machine has must be a MemoryError and not an end; `verify_asan_link_order=0`, as its runtime is loaded
+behind that of UBSan; and `detect_leaks=0`, as Python leaves most of its objects behind at exit: `leaks.py` has leaks.
 """
 
 import os
@@ -164,8 +165,22 @@ def make(kind):
     if built.returncode:
         raise RuntimeError(f"the build failed:\n{built.stdout}\n{built.stderr}")
     build = Build(kind, folder, preload, options)
+    _require_instrumented(build)
     _find_planted(build, compiler)
     return build
+
+
+def _require_instrumented(build):
+    """The shore that tests of this build import is its own, and all of its modules call the sanitizer."""
+    where = "import shore, sys; sys.stdout.write(shore.__file__)"
+    found = subprocess.run([sys.executable, "-c", where], env=build.environment(), capture_output=True, text=True)
+    if found.returncode or build.folder not in Path(found.stdout).parents:
+        raise RuntimeError(f"the {build.kind} build is not what is imported: {found.stdout} {found.stderr[-2000:]}")
+    mark = b"__tsan_" if build.kind == "thread" else b"__asan_"
+    modules = sorted((build.folder / "shore" / "_core").glob("*.so"))
+    plain = [module.name for module in modules if mark not in module.read_bytes()]
+    if plain or not modules:
+        raise RuntimeError(f"modules of the {build.kind} build are not instrumented: {plain or 'there are none'}")
 
 
 def _find_planted(build, compiler):

@@ -1,11 +1,12 @@
 """Fuzzers that follow coverage, of Python and of the compiled core, under AddressSanitizer and UBSan.
 
-libFuzzer, by way of atheris, changes what it has until new code is reached, and keeps what reached it. The two readers
-of files from elsewhere are its targets. What it keeps stays in build/deep/corpus, from where a later run goes on until
-the wheel is built again; an input that fails is written to build/deep/findings.
+libFuzzer, by way of atheris, changes what it has until new code is reached, and keeps what reached it, in
+build/deep/corpus. The two readers of files from elsewhere are its targets. Every run begins with the same few files, so
+that its figures are its own. An input that fails is written to build/deep/findings.
 """
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ from deep import builds
 from deep.outcome import Outcome, main
 
 _SECONDS = {"quick": 20, "long": 180}
+# A fuzzer that is slower is at work on something else than the readers.
+_LEAST_INPUTS_A_SECOND = 20
 _WORDS = {
     "xmc_text": [":", ",", " ", "\\x0a", "\\x0d\\x0a", "values", "e-", "e+", "1e22", "e308", "e-324", "0.", ".5", "-0"],
     "model_file": ["null", "true", "[]", "{}", "-1", "1e999", "NaN", "F16", "F32", "F64", "U16", "I64", "data_offsets"],
@@ -60,6 +63,7 @@ _SEEDS = {"xmc_text": _seed_text, "model_file": _seed_models}
 
 def _fuzz(outcome, build, target, seconds):
     corpus, findings = builds.FOLDER / "corpus" / target, builds.FOLDER / "findings"
+    shutil.rmtree(corpus, ignore_errors=True)
     for folder in (corpus, findings):
         folder.mkdir(parents=True, exist_ok=True)
     _SEEDS[target](corpus)
@@ -78,9 +82,11 @@ def _fuzz(outcome, build, target, seconds):
         said = found or [ended.stdout[-2000:] + ended.stderr[-6000:]]
         outcome.fail(f"{target} ended with {ended.returncode}: {said}; its input is in {findings}")
         return
+    if int(done[1]) < _LEAST_INPUTS_A_SECOND * seconds:
+        outcome.fail(f"{target} had no more than {done[1]} inputs in {seconds} s")
     outcome.add(f"{target}: inputs", int(done[1]))
-    outcome.add(f"{target}: edges reached", int(reached[-1][0]))
-    outcome.add(f"{target}: inputs kept for new edges", int(reached[-1][1]))
+    outcome.add(f"{target}: branches of the code reached", int(reached[-1][0]))
+    outcome.add(f"{target}: inputs kept for new ones", int(reached[-1][1]))
 
 
 def run(quick=False):

@@ -18,6 +18,8 @@ def run(quick=False):
         passed, skipped, failures = run_tests(["faults", "modelfile/test_faults.py"], environment=os.environ | own)
         survived = json.loads(counts.read_text()) if counts.exists() else {}
     outcome.add("tests of faults", f"{passed:,} passed" + (f", {skipped} skipped" if skipped else ""))
+    if not survived or not all(survived.values()):
+        outcome.fail(f"some faults were not made: {survived}")
     for kind, number in survived.items():
         outcome.add(kind, number)
     for words in failures:

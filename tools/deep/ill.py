@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import mpmath
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 CONDITIONS = (1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12)
 SHAPES = {"tall": (36, 12), "wide": (12, 36)}
@@ -47,6 +49,18 @@ class Data:
     def dense(self) -> Any:
         """X as an array of float64."""
         return (self.X.toarray() if sparse.issparse(self.X) else self.X).astype(np.float64)
+
+
+@contextlib.contextmanager
+def warnings_of_w():
+    """A list that gets what is said of a W that is not good; any other warning is an error."""
+    texts = []
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", linalg.LinAlgWarning)
+        warnings.filterwarnings("always", "conjugate gradients stopped", RuntimeWarning)
+        yield texts
+    texts += [str(warning.message) for warning in given]
 
 
 def _orthogonal(rng, n, k):

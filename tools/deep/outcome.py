@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -14,6 +15,7 @@ class Outcome:
     figures: list[tuple[str, str]] = field(default_factory=list)  # what was done, how much of it
     failures: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)  # lines of Markdown, such as a table of its own
+    illustrate: Callable[[], None] = lambda: None  # draws its figure, if it has one
     seconds: float = 0.0
 
     def add(self, what, figure):

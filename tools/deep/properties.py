@@ -18,11 +18,16 @@ def run(quick=False):
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder) / "counts.json"
         own = {"SHORE_HYPOTHESIS_PROFILE": profile, "SHORE_FUZZ_COUNTS": str(counts)}
-        passed, _, failures = run_tests(["fuzz"], environment=os.environ | own)
+        passed, skipped, failures = run_tests(["fuzz"], environment=os.environ | own)
         tried = json.loads(counts.read_text()) if counts.exists() else {}
     outcome.add("properties that hold", passed)
     for what in ("answered", "refused"):
-        outcome.add(f"inputs {what}", sum(count[what] for count in tried.values()))
+        number = sum(count[what] for count in tried.values())
+        outcome.add(f"inputs {what}", number)
+        if number == 0:
+            outcome.fail(f"no input was {what}")
+    if skipped:
+        outcome.fail(f"{skipped} properties were skipped")
     files = _DAMAGED_FILES[profile]
     own = {"SHORE_MUTATIONS": str(files)}
     passed, _, of_files = run_tests(["modelfile/test_damage.py"], environment=os.environ | own)
