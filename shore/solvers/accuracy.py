@@ -29,9 +29,9 @@ def require_range(triangle: npt.NDArray[Any]) -> None:
         raise ValueError("X is too large: products of its rows or columns leave the range of float64")
 
 
-def warn_inaccurate(error: float, cause: str, remedy: str, stacklevel: int = 4) -> None:
+def warn_inaccurate(error: float, cause: str, remedy: str, stacklevel: int = 4, about: str = "about") -> None:
     """Say how far W may be off."""
-    size = f"about {error:.0e} of its size" if error < 1 else "its size or more"
+    size = f"{about} {error:.0e} of its size" if error < 1 else "its size or more"
     warnings.warn(f"{cause}: W may be off by {size}; {remedy}", linalg.LinAlgWarning, stacklevel=stacklevel + 1)
 
 

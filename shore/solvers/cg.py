@@ -133,12 +133,18 @@ def conjugate_gradients(multiply: Callable[[Array], Array], R: Array, tol: float
 
 
 def iterate(
-    multiply: Callable[[Array], Array], R: Array, tol: float, history: list[tuple[Array, Array]] | None = None
+    multiply: Callable[[Array], Array],
+    R: Array,
+    tol: float,
+    *,
+    enough: float = np.inf,
+    history: list[tuple[Array, Array]] | None = None,
 ) -> tuple[Array, int, bool]:
     """As `conjugate_gradients`, without the warning; and whether every residual was small enough in the end.
 
-    A column stops before that where rounding undoes as much of the residual as a step does. `history` gets the length
-    of every step, and by how much the square of the residual shrank in it, for each column.
+    A column stops before that where rounding undoes as much of the residual as a step does, and all of them once the
+    norm of W, which only grows, is past `enough`. `history` gets the length of every step, and by how much the square
+    of the residual shrank in it, for each column.
     """
     dtype, eps, tol = R.dtype, float(np.finfo(R.dtype).eps), attainable(tol, R.dtype)
     P, W = R.copy(), np.zeros_like(R)
@@ -169,6 +175,8 @@ def iterate(
         if history is not None:
             history.append((step, shrunk))
         rr = after
+        if enough < np.inf and float(np.linalg.norm(W)) > enough:
+            return W, taken + 1, True
     return W, taken, done and taken < _MAX_CG_STEPS
 
 

@@ -28,6 +28,8 @@ _MANY, _MANY_SHARE = 64, 0.6
 _ALL_SHARE = 0.7
 # What may be left of an error that is looked for, as a share of the goal.
 _LEFT_OVER = 0.1
+# A residual that is reached in few steps, and that shows the worst errors already.
+_FIRST_TOL = 1e-3
 
 
 def mixture(m: int, most: int, dtype: np.dtype[np.floating]) -> Array:
@@ -61,7 +63,7 @@ def lowest_eigenvalue(multiply: Multiply, size: int, dtype: np.dtype[np.floating
     if null is not None:
         g -= np.outer(null, null @ g).astype(dtype)
     history: list[tuple[Array, Array]] = []
-    _, _, done = iterate(multiply, g, 0.1 / np.sqrt(size), history)
+    _, _, done = iterate(multiply, g, 0.1 / np.sqrt(size), history=history)
     if not done or not history:
         return 0.0
     steps, shrunk = (np.array(part) for part in zip(*history, strict=True))
@@ -90,7 +92,7 @@ def _highest_eigenvalue(multiply: Multiply, size: int, dtype: np.dtype[np.floati
 def estimate_error(
     multiply: Multiply, left: Array, size: float, alpha: float, lowest: Callable[[], float], goal: float
 ) -> float:
-    """About ‖E‖ / size for the error E = A⁻¹ left, if that is near the goal or above it, else some bound below it.
+    """About ‖E‖ / size for the error E = A⁻¹ left: no more than that if it is above the goal, no less if far below.
 
     E is found by conjugate gradients too, far enough that what they leave of it does not matter: an error is at most
     its residual over the lowest eigenvalue, which is no less than alpha. `lowest` is called if alpha is small.
@@ -98,20 +100,23 @@ def estimate_error(
     residual, bound = float(np.linalg.norm(left)), alpha
     if size == 0 or residual == 0:
         return 0.0
-    if _LEFT_OVER * goal * alpha * size < 1e-3 * residual:  # many steps, and perhaps for nothing
+    if _LEFT_OVER * goal * alpha * size < _FIRST_TOL * residual:  # many steps, and perhaps for nothing
+        E, _, _ = iterate(multiply, left.copy(), _FIRST_TOL, enough=goal * size)
+        if (error := float(np.linalg.norm(E)) / size) > goal:
+            return error
         bound = max(alpha, lowest())
     if bound == 0:
         return np.inf
     tol = _LEFT_OVER * goal * bound * size / residual
     if tol >= 1:
         return residual / (bound * size)
-    E, _, done = iterate(multiply, left, tol)
+    E, _, done = iterate(multiply, left, tol, enough=goal * size)
     return float(np.linalg.norm(E)) / size if done else np.inf
 
 
 def _warn_of_gradients(error: float, tol: float) -> None:
     cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
-    warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6)
+    warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6, "at least")
 
 
 def check_gradients(
