@@ -52,6 +52,8 @@ def times(X: Any, P: Array, n_threads: int) -> Array:
 
     P of float16 is read as float32, which the result then has.
     """
+    if X.shape[1] != P.shape[0]:  # the kernels would read past the end of P
+        raise ValueError(f"X has {X.shape[1]} features, but the weights are for {P.shape[0]}")
     P = np.require(P, requirements=["C", "A"])
     half = P.dtype == np.float16
     out = np.empty((X.shape[0], P.shape[1]), dtype=np.float32 if half else P.dtype)
