@@ -27,7 +27,7 @@ from shore.constraints import Constraint
 from shore.decoders import DecodeOptions, check_decoding
 from shore.theory import components_for
 
-__all__ = ["Model", "NotFittedError"]
+__all__ = ["Model", "NotFittedError", "without_fit"]
 
 Array = npt.NDArray[Any]
 
@@ -78,6 +78,7 @@ class Model(Parameters):
     _intercept: Array
     _compression: Compression | None
     _statistics: Statistics | None
+    _stale: bool  # whether rows were added since W was solved for
 
     # ------------------------------------------------------------ checks
 
@@ -123,10 +124,10 @@ class Model(Parameters):
         return rows, check_outputs(Y, rows)
 
     def _check_widths(self, rows: Any, outputs: Any = None) -> None:
-        if rows.shape[1] != self.n_features_in_:
+        n_features = self._feature_major.shape[0]
+        if rows.shape[1] != n_features:
             raise ValueError(
-                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {self.n_features_in_} "
-                "features as input"
+                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {n_features} features as input"
             )
         if outputs is not None and outputs.shape[1] != self.n_outputs_:
             raise ValueError(f"Y has {outputs.shape[1]} outputs, but the model has {self.n_outputs_}")
@@ -158,23 +159,36 @@ class Model(Parameters):
         solver: str, n_iter: int, **more: Any,
     ) -> None:  # fmt: skip
         """All of a fit at once; `more` are further attributes."""
+        left = self._left_by_fit(X, W, intercept, compression, n_outputs, alpha, solver, n_iter, **more)
+        self._become({**without_fit(self.__dict__), **left})
+
+    def _left_by_fit(
+        self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
+        solver: str, n_iter: int, **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(name, str) for name in names):
             more["feature_names_in_"] = np.asarray(names, dtype=object)
-        fitted = {
-            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_statistics": None,
+        return {
+            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_statistics": None, "_stale": False,
             "_compression": compression, "n_features_in_": int(W.shape[0]), "n_outputs_": int(n_outputs),
-            "alpha_": alpha, "solver_": solver, "n_iter_": n_iter,
+            "alpha_": alpha, "solver_": solver, "n_iter_": n_iter, **more,
         }  # fmt: skip
-        self._become({**self._without_fit(), **fitted, **more})
 
-    def _without_fit(self) -> dict[str, Any]:
-        """All attributes but those of a fit."""
-        return {name: v for name, v in self.__dict__.items() if not name.endswith("_") and name != "_fitted"}
+    def _become(self, attributes: dict[str, Any], instead_of: dict[str, Any] | None = None) -> bool:
+        """Take these attributes for all that were: at no moment, Ctrl-C or not, is there half of them.
 
-    def _become(self, attributes: dict[str, Any]) -> None:
-        """Take these attributes for all that were: at no moment, Ctrl-C or not, is there half of them."""
+        With `instead_of`, only if those are the attributes still, and no other thread has given the model new ones.
+        Nothing is called between the question and the deed: with a GIL no other thread runs there.
+        """
+        if instead_of is not None and self.__dict__ is not instead_of:
+            return False
         self.__dict__ = attributes
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes of one moment, whatever other threads do while they are pickled or copied."""
+        return self.__dict__.copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What was pickled. Buffers that came beside it may lie anywhere, and the kernels read aligned numbers."""
@@ -185,9 +199,17 @@ class Model(Parameters):
         """Whether `fit` or `partial_fit` was called."""
         return "_fitted" in self.__dict__
 
-    def _require_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
+    def _require_fitted(self) -> dict[str, Any]:
+        """The attributes of a fitted model; whoever needs several of them reads them here, from one fit."""
+        state = self.__dict__
+        if "_fitted" not in state:
             kind: Any = NotFittedError
             if "sklearn.exceptions" in sys.modules:  # whoever uses scikit-learn catches its error of this name
                 kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
             raise kind("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
+        return state
+
+
+def without_fit(attributes: dict[str, Any]) -> dict[str, Any]:
+    """All attributes but those of a fit."""
+    return {name: v for name, v in attributes.items() if not name.endswith("_") and name != "_fitted"}

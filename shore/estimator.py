@@ -352,34 +352,35 @@ class ShoreRegressor(Streaming):
         DecodeInfo
             Only with ``return_info=True``.
         """
-        self._require_fitted()
-        W, intercept, compression = self._weights()
-        rows = self._check_inputs(X, intercept.dtype)
-        self._check_widths(rows)
-        threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
-        s = check_positive(self.sparsity if sparsity is None else sparsity, "sparsity")
+        model = self._now()
+        W, intercept, compression = model._feature_major, model._intercept, model._compression
+        rows = model._check_inputs(X, intercept.dtype)
+        model._check_widths(rows)
+        n_outputs = model.n_outputs_
+        threads = resolve_n_threads(model.n_threads if n_threads is None else n_threads)
+        s = check_positive(model.sparsity if sparsity is None else sparsity, "sparsity")
         limits_for_all = {
             name: canonical_csr(which, name) if is_sparse(which) else which  # rows of it can be taken
             for name, which in (("allowed", allowed), ("denied", denied))
         }
         for name, which in limits_for_all.items():
-            if is_sparse(which) and which.shape != (rows.shape[0], self.n_outputs_):
+            if is_sparse(which) and which.shape != (rows.shape[0], n_outputs):
                 raise ValueError(
-                    f"{name} has shape {which.shape}, but a pattern per row needs {(rows.shape[0], self.n_outputs_)}"
+                    f"{name} has shape {which.shape}, but a pattern per row needs {(rows.shape[0], n_outputs)}"
                 )
         if return_info and compression is None:
             raise ValueError("return_info needs a compression: the uncompressed model does not iterate")
         results: list[Any] = []
-        for here in self._blocks(rows):
+        for here in model._blocks(rows):
             B = _compressed(rows[here], W, intercept, threads)
             limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
             try:
-                results.append(self._decode(B, compression, s, threads, **limits))
+                results.append(model._decode(B, compression, s, threads, **limits))
             except ValueError as error:
                 if str(error).startswith(("B ", "V ")):  # the names that decoding and projection have for scores
                     raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}") from None
                 raise
-        found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), intercept.dtype)
+        found = _stack([found for found, _ in results], (rows.shape[0], n_outputs), intercept.dtype)
         if not return_info:
             return found
         return found, join_infos([info for _, info in results])
@@ -397,9 +398,8 @@ class ShoreRegressor(Streaming):
         Predictor
             ``predictor(indices, values)`` or ``predictor(dense_row)`` gives ``(indices, values)``.
         """
-        self._require_fitted()
-        resolve_n_threads(n_threads)
         W, intercept, compression = self._weights()
+        resolve_n_threads(n_threads)
         options = self._decode_options(intercept.dtype)
         return Predictor(W, intercept, compression, self.sparsity, self.constraint, options)
 
@@ -417,11 +417,11 @@ class ShoreRegressor(Streaming):
         ndarray of shape (n, m)
             Of the uncompressed model (n, K): mind its size.
         """
-        self._require_fitted()
-        W, intercept, _ = self._weights()
-        rows = self._check_inputs(X, intercept.dtype)
-        self._check_widths(rows)
-        B = _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
+        model = self._now()
+        rows = model._check_inputs(X, model._intercept.dtype)
+        model._check_widths(rows)
+        threads = resolve_n_threads(model.n_threads if n_threads is None else n_threads)
+        B = _compressed(rows, model._feature_major, model._intercept, threads)
         if not np.isfinite(B).all():
             raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}")
         return B
@@ -458,14 +458,14 @@ class ShoreRegressor(Streaming):
         Explanation
             Contributions (φ_jᵀW)_f·x_f; over all features they sum to the correlation score φ_jᵀWx.
         """
-        self._require_fitted()
+        model = self._now()
         top = check_positive(top_features, "top_features")
-        W, intercept, compression = self._weights()
-        given = self._check_inputs(X, intercept.dtype)
-        self._check_widths(given)
+        W, intercept, compression = model._weights()
+        given = model._check_inputs(X, intercept.dtype)
+        model._check_widths(given)
         rows = sparse.csr_array(given.copy() if is_sparse(given) else np.asarray(given, dtype=intercept.dtype))
         rows.eliminate_zeros()  # which contribute nothing
-        found = self.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
+        found = model.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
         return explain(rows, found, W, intercept, compression, top)
 
     # ------------------------------------------------------------ files
