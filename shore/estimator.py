@@ -184,6 +184,7 @@ class ShoreRegressor(Streaming):
         require_some(rows, "X", "feature")
         shift = check_weights(sample_weight, rows.shape[0])
         prepared = prepare_rows(rows, shift, dtype, bool(self.fit_intercept))
+        prepared.checksum()  # of X as it is now: `fit` compares
         solver = self.solver if self.solver in ("cholesky", "dual") else None
         if solver is None:
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"

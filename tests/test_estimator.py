@@ -397,6 +397,28 @@ def test_factorisation_is_tied_to_its_rows():
         model.factorise(X[:0])
 
 
+@pytest.mark.parametrize("weights", [None, np.arange(60) % 4 + 1.0])
+@pytest.mark.parametrize("convert", [np.array, sparse.csr_array], ids=["dense", "csr"])
+def test_a_factorisation_tells_its_rows_from_others_with_the_same_sum(convert, weights):
+    rng = np.random.default_rng(0)
+    rows, outputs = rng.integers(0, 2, size=(60, 7)).astype(float), (rng.random((60, 9)) < 0.2).astype(float)
+    model, given = shore.ShoreRegressor(2, n_components=5), convert(rows)
+    factorisation = model.factorise(given, weights)
+    expected = model.fit(given, outputs, weights).coef_
+    same = [convert(rows.copy()), convert(np.asfortranarray(rows)), convert(np.repeat(rows, 2, axis=1))[:, ::2]]
+    for other in same:
+        found = model.fit(other, outputs, weights, factorisation=factorisation).coef_
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    for other in (rows[::-1], rows[:, ::-1], 1 - rows[:, [1, 0, *range(2, 7)]]):
+        with pytest.raises(ValueError, match="factorisation is for another X"):
+            model.fit(convert(other), outputs, weights, factorisation=factorisation)
+    if convert is np.array:
+        given *= 3
+        for other in (given, rows):  # neither is X as it was, with rows to match
+            with pytest.raises(ValueError, match="factorisation is for another X"):
+                model.fit(other, outputs, weights, factorisation=factorisation)
+
+
 def test_parameters_are_checked_again_when_rows_are_solved_late():
     model = shore.ShoreRegressor(3, n_components=32).partial_fit(X, Y)
     model.set_params(alpha=-1)
