@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,7 @@ class Model(Parameters):
     _compression: Compression | None
     _statistics: Statistics | None
     _stale: bool  # whether rows were added since W was solved for
+    _begun_with: dict[str, Any] | None  # parameters that Φ and the sums are made with
 
     # ------------------------------------------------------------ checks
 
@@ -100,6 +103,9 @@ class Model(Parameters):
                 raise ValueError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
         elif self.compression is not None and not isinstance(self.compression, Compression):
             raise TypeError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
+        _check_verbose(self.verbose)
         return dtype
 
     def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
@@ -111,16 +117,21 @@ class Model(Parameters):
     def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
         """Rows of finite numbers, refused if they name other features than in `fit`."""
         rows = check_finite_rows(X, dtype)
-        names = getattr(X, "columns", None)
-        known = self.__dict__.get("feature_names_in_")
-        if names is not None and known is not None and list(names) != list(known):
-            raise ValueError("X has other feature names, or in another order, than in fit")
+        self._check_names(X)
         return rows
+
+    def _check_names(self, X: Any) -> None:
+        names, known = _columns(X), self.__dict__.get("feature_names_in_")
+        if names is None or known is None:
+            return
+        if not all(isinstance(name, str) for name in names) or names != list(known):
+            raise ValueError("X has other feature names, or in another order, than in fit")
 
     def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
         if Y is None:
             raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
-        rows = self._check_inputs(X, dtype)
+        rows = check_finite_rows(X, dtype)
+        _feature_names(X, rows.shape[1])
         return rows, check_outputs(Y, rows)
 
     def _check_widths(self, rows: Any, outputs: Any = None) -> None:
@@ -166,12 +177,13 @@ class Model(Parameters):
         self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
         solver: str, n_iter: int, **more: Any,
     ) -> dict[str, Any]:  # fmt: skip
-        names = getattr(X, "columns", None)
-        if names is not None and all(isinstance(name, str) for name in names):
-            more["feature_names_in_"] = np.asarray(names, dtype=object)
+        names = _feature_names(X, W.shape[0])
+        if names is not None:
+            more["feature_names_in_"] = names
         return {
-            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_statistics": None, "_stale": False,
-            "_compression": compression, "n_features_in_": int(W.shape[0]), "n_outputs_": int(n_outputs),
+            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_compression": compression,
+            "_statistics": None, "_stale": False, "_begun_with": None,
+            "n_features_in_": int(W.shape[0]), "n_outputs_": int(n_outputs),
             "alpha_": alpha, "solver_": solver, "n_iter_": n_iter, **more,
         }  # fmt: skip
 
@@ -199,15 +211,40 @@ class Model(Parameters):
         """Whether `fit` or `partial_fit` was called."""
         return "_fitted" in self.__dict__
 
-    def _require_fitted(self) -> dict[str, Any]:
+    def _require_fitted(self, name: str = "this ShoreRegressor") -> dict[str, Any]:
         """The attributes of a fitted model; whoever needs several of them reads them here, from one fit."""
         state = self.__dict__
         if "_fitted" not in state:
             kind: Any = NotFittedError
             if "sklearn.exceptions" in sys.modules:  # whoever uses scikit-learn catches its error of this name
                 kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
-            raise kind("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
+            raise kind(f"{name} is not fitted yet; call fit or partial_fit first")
         return state
+
+
+def _check_verbose(verbose: Any) -> None:
+    if isinstance(verbose, bool | np.bool_):
+        return
+    if not isinstance(verbose, numbers.Integral):
+        raise TypeError(f"verbose must be an integer of at least 0, got {verbose!r} of type {type(verbose).__name__}")
+    if verbose < 0:
+        raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
+
+
+def _columns(X: Any) -> list[Any] | None:
+    """What a data frame calls its columns."""
+    columns = getattr(X, "columns", None)
+    return list(columns) if isinstance(columns, Collection) else None
+
+
+def _feature_names(X: Any, n_features: int) -> Array | None:
+    """Names of the features of X, if they are strings; one for each."""
+    names = _columns(X)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    if len(names) != n_features:
+        raise ValueError(f"X has {n_features} features, but {len(names)} names in X.columns")
+    return np.array(names, dtype=object)
 
 
 def without_fit(attributes: dict[str, Any]) -> dict[str, Any]:

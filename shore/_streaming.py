@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -14,12 +14,14 @@ from shore._core.threads import resolve_n_threads
 from shore._model import Model, without_fit
 from shore._preparation import prepare_rows
 from shore._statistics import HeadTail, Statistics
-from shore._validation import check_weights, is_sparse
+from shore._validation import check_weights, float_dtype, is_sparse
 from shore.compression import Compression, same_compression
 
 __all__ = ["Streaming"]
 
 Array = npt.NDArray[Any]
+# Parameters that Φ and the sums follow from.
+_LASTING = ("n_components", "compression", "random_state", "dtype")
 _Model = TypeVar("_Model", bound=Model)
 
 
@@ -51,7 +53,10 @@ class Streaming(Model):
         before = state.get("_statistics")
         compression, later = None, None
         if before is not None:
-            _view(self, state)._check_widths(rows, outputs)
+            begun = _view(self, state)
+            begun._check_unchanged()
+            begun._check_names(X)
+            begun._check_widths(rows, outputs)
             compression, later = state["_compression"], before.later
         elif self.compression == "head_tail":
             later = HeadTail(self._components(outputs.shape[1]), self.random_state, dtype)
@@ -68,10 +73,22 @@ class Streaming(Model):
             m = len(fresh.b_sum) if later is None else later.n_components
             W, intercept = np.zeros((rows.shape[1], m), dtype=dtype), np.zeros(m, dtype=dtype)
             changes = self._left_by_fit(
-                X, W, intercept, compression, outputs.shape[1], float(self.alpha), "cholesky", 0
+                X, W, intercept, compression, outputs.shape[1], float(self.alpha), "cholesky", 0,
+                _begun_with={name: getattr(self, name) for name in _LASTING},
             ) | changes  # fmt: skip
         self._take_sums(before, changes)
         return self
+
+    def _check_unchanged(self) -> None:
+        """Refuse rows for sums of another shape than parameters ask for by now."""
+        for name, before in (self.__dict__.get("_begun_with") or {}).items():
+            now = getattr(self, name)
+            same = float_dtype(now) == float_dtype(before) if name == "dtype" else now is before or now == before
+            if not same and not (name == "compression" and same_compression(now, before)):
+                raise ValueError(
+                    f"{name} was changed since the first partial_fit, from {before!r} to {now!r}, which the sums do "
+                    "not follow: set it back, or start anew with fit or fit_batches"
+                )
 
     def _take_sums(self, before: Statistics | None, changes: dict[str, Any]) -> None:
         """Change these attributes of a model whose sums are `before` still: none that another thread added are lost."""
@@ -92,11 +109,20 @@ class Streaming(Model):
         Parameters
         ----------
         batches : iterable of (X, Y)
+            At least one.
         """
+        try:
+            each: Iterator[Any] = iter(batches)
+        except TypeError:
+            raise TypeError(f"batches must be an iterable of (X, Y) pairs, got {type(batches).__name__}") from None
         model = type(self)(**self.get_params())
-        for X, Y in batches:
-            model.partial_fit(X, Y)
-        model._require_fitted()
+        for batch in each:
+            if not isinstance(batch, tuple | list) or len(batch) != 2:
+                what = f"{len(batch)} items" if isinstance(batch, tuple | list) else type(batch).__name__
+                raise TypeError(f"batches must be an iterable of (X, Y) pairs, but one of them is {what}")
+            model.partial_fit(*batch)
+        if not model.__sklearn_is_fitted__():
+            raise ValueError("batches must hold at least one (X, Y) pair, got none")
         fitted = {name: value for name, value in model.__dict__.items() if name not in self.get_params()}
         self._become({**without_fit(self.__dict__), **fitted})
         return self
@@ -112,21 +138,27 @@ class Streaming(Model):
         """
         if not isinstance(other, Streaming):
             raise TypeError(f"other must be a ShoreRegressor, got {type(other).__name__}")
-        mine, its = (_view(model, model._require_fitted()) for model in (self, other))
+        mine, its = _view(self, self._require_fitted()), _view(other, other._require_fitted("other"))
         before, compression = mine._statistics, mine._compression
         if before is None or its._statistics is None:
-            raise ValueError("merge needs two models that were fitted by partial_fit")
+            which = "this one" if before is None else "other"
+            raise ValueError(f"merge needs two models that were fitted by partial_fit, but {which} was not")
         if (mine.n_features_in_, mine.n_outputs_) != (its.n_features_in_, its.n_outputs_):
-            raise ValueError("merge needs models with the same numbers of features and outputs")
+            raise ValueError(
+                f"other has {its.n_features_in_} features and {its.n_outputs_} outputs, but this model has "
+                f"{mine.n_features_in_} and {mine.n_outputs_}"
+            )
+        names = [model.__dict__.get("feature_names_in_") for model in (mine, its)]
+        if names[0] is not None and names[1] is not None and list(names[0]) != list(names[1]):
+            raise ValueError("other has other feature names, or in another order, than this model")
         one, two = before, its._statistics
         if one.later is None and two.later is not None and two.later.may_be(compression):
             two = two.compressed(compression)
         elif one.later is not None and two.later is None and one.later.may_be(its._compression):
             one, compression = one.compressed(its._compression), its._compression
         elif one.later != two.later or (one.later is None and not same_compression(compression, its._compression)):
-            raise ValueError(
-                f"merge needs models with the same compression, got {self.compression_!r} and {other.compression_!r}"
-            )
+            there, here = two.later or its._compression, one.later or compression
+            raise ValueError(f"merge needs models with the same compression, but other has {there!r}, not {here!r}")
         total = one.plus(two)
         total.require_finite()
         self._take_sums(before, {"_compression": compression, "_statistics": total, "_stale": True})

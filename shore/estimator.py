@@ -22,11 +22,19 @@ from scipy import sparse
 
 from shore import solvers
 from shore._core.blas import limit_blas
+from shore._core.decode import METHODS
 from shore._core.threads import resolve_n_threads
 from shore._model import NotFittedError
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
 from shore._streaming import Streaming
-from shore._validation import canonical_csr, check_positive, check_weights, is_sparse, require_some
+from shore._validation import (
+    canonical_csr,
+    check_finite_rows,
+    check_positive,
+    check_weights,
+    is_sparse,
+    require_some,
+)
 from shore.compression import Compression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, decode, join_infos
@@ -180,7 +188,7 @@ class ShoreRegressor(Streaming):
         dtype = self._check_parameters()
         if self.alpha == "auto":
             raise ValueError("a factorisation is for one alpha, got alpha='auto'")
-        rows = self._check_inputs(X, dtype)
+        rows = check_finite_rows(X, dtype)
         require_some(rows, "X", "feature")
         shift = check_weights(sample_weight, rows.shape[0])
         prepared = prepare_rows(rows, shift, dtype, bool(self.fit_intercept))
@@ -282,6 +290,8 @@ class ShoreRegressor(Streaming):
         self, B: Array, compression: Compression | None, sparsity: int, n_threads: int, **limits: Any
     ) -> tuple[sparse.csr_array, DecodeInfo | None]:
         """Sparse outputs from the scores Wx of a block of rows."""
+        if not isinstance(self.decoder, str) or self.decoder not in METHODS:
+            self._decode_options(B.dtype)  # says what may be
         if compression is None:
             return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
         found, info = decode(

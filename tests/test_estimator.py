@@ -320,6 +320,14 @@ def test_explanations_are_of_the_prediction_under_the_same_limits(compression):
         ({"constraint": "foo"}, ValueError, "constraint"),
         ({"dtype": None}, ValueError, "dtype must be"),
         ({"dtype": "foo"}, ValueError, "dtype must be"),
+        ({"fit_intercept": "no"}, TypeError, "fit_intercept must be True or False, got 'no'"),
+        ({"fit_intercept": np.ones(2)}, TypeError, "fit_intercept must be True or False"),
+        ({"fit_intercept": None}, TypeError, "fit_intercept must be True or False, got None"),
+        ({"verbose": None}, TypeError, "verbose must be an integer of at least 0, got None"),
+        ({"verbose": 1.5}, TypeError, "verbose must be an integer of at least 0, got 1.5"),
+        ({"verbose": "0"}, TypeError, "verbose must be an integer"),
+        ({"verbose": np.ones(2)}, TypeError, "verbose must be an integer"),
+        ({"verbose": -1}, ValueError, "verbose must be an integer of at least 0, got -1"),
     ],
     ids=str,
 )
@@ -454,6 +462,106 @@ def test_feature_names_are_compared():
     assert model.predict(Frame(X, names)).shape == Y.shape
     with pytest.raises(ValueError, match="X has other feature names"):
         model.predict(Frame(X, names[::-1]))
+
+
+def test_a_fit_takes_the_names_of_its_own_rows():
+    names = [f"f{i}" for i in range(20)]
+    model = shore.ShoreRegressor(3, n_components=32).fit(Frame(X, names), Y)
+    assert model.fit(Frame(X, names[::-1]), Y).feature_names_in_.tolist() == names[::-1]
+    assert model.fit(Frame(X[:, :2], ["x", "y"]), Y).feature_names_in_.tolist() == ["x", "y"]
+    assert model.fit_batches([(Frame(X, names), Y)]).feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="X has other feature names"):
+        model.partial_fit(Frame(X, names[::-1]), Y)
+    model.fit(Frame(X, names), Y).factorise(Frame(X, names[::-1]))
+    assert model.partial_fit(Frame(X, names[::-1]), Y).feature_names_in_.tolist() == names[::-1]
+    assert not hasattr(model.fit(X, Y), "feature_names_in_")
+
+
+@pytest.mark.parametrize("columns", [["a", "b"], [], [f"f{i}" for i in range(21)]], ids=len)
+def test_names_must_be_as_many_as_features(columns):
+    for fit in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=rf"X has 20 features, but {len(columns)} names in X\.columns"):
+            getattr(shore.ShoreRegressor(3, n_components=32), fit)(Frame(X, columns), Y)
+
+
+@pytest.mark.parametrize("columns", [3, lambda: 3, range(20), [np.ones(3)] * 20], ids=repr)
+def test_columns_that_are_no_names(columns):
+    model = shore.ShoreRegressor(3, n_components=32).fit(Frame(X, columns), Y)
+    assert not hasattr(model, "feature_names_in_")
+    named = shore.ShoreRegressor(3, n_components=32).fit(Frame(X, [f"f{i}" for i in range(20)]), Y)
+    if isinstance(columns, range | list):
+        with pytest.raises(ValueError, match="X has other feature names"):
+            named.predict(Frame(X, columns))
+    else:
+        assert named.predict(Frame(X, columns)).shape == Y.shape
+
+
+def test_merge_says_what_is_wrong_with_the_other_model():
+    def model(columns=None, **options):
+        rows = X if columns is None else Frame(X, columns)
+        return shore.ShoreRegressor(3, **{"n_components": 32, **options}).partial_fit(rows, Y)
+
+    names = [f"f{i}" for i in range(20)]
+    assert model(names).merge(model()).merge(model(names)).feature_names_in_.tolist() == names
+    few = shore.ShoreRegressor(3).partial_fit(X[:, :5], Y)
+    for other, error, words in (
+        (model(names[::-1]), ValueError, "other has other feature names"),
+        (few, ValueError, "other has 5 features and 150 outputs, but this model has 20 and 150"),
+        (shore.ShoreRegressor(), shore.estimator.NotFittedError, "other is not fitted yet"),
+        (fitted(), ValueError, "merge needs two models that were fitted by partial_fit, but other was not"),
+        (model(dtype=np.float64), ValueError, "same compression, but other has HeadTail.*float64"),
+    ):
+        with pytest.raises(error, match=words):
+            model(names).merge(other)
+    with pytest.raises(ValueError, match="but this one was not"):
+        fitted().merge(model())
+
+
+@pytest.mark.parametrize(
+    ("batches", "error", "words"),
+    [
+        (3, TypeError, "batches must be an iterable of .* pairs, got int"),
+        (None, TypeError, "batches must be an iterable of .* pairs, got NoneType"),
+        ([(X,)], TypeError, "batches must be .* pairs, but one of them is 1 items"),
+        ([(X, Y, None)], TypeError, "batches must be .* pairs, but one of them is 3 items"),
+        ([X[:2]], TypeError, "batches must be .* pairs, but one of them is ndarray"),
+        ({"ab": 1}, TypeError, "batches must be .* pairs, but one of them is str"),
+        ([], ValueError, "batches must hold at least one .* pair, got none"),
+    ],
+    ids=str,
+)
+def test_bad_batches(batches, error, words):
+    model = fitted()
+    before = model.__dict__.copy()
+    with pytest.raises(error, match=words):
+        model.fit_batches(batches)
+    assert model.__dict__ == before
+
+
+@pytest.mark.parametrize("compression", ["head_tail", None])
+@pytest.mark.parametrize("decoder", ["x", None, ["pgd"]], ids=str)
+def test_a_decoder_that_was_changed_later_is_named(compression, decoder):
+    model = fitted(compression=compression).set_params(decoder=decoder)
+    for use in (model.predict, model.explain, lambda rows: model.score(rows, Y), lambda rows: model.predictor()):
+        with pytest.raises(ValueError, match="decoder must be one of 'pgd'"):
+            use(X)
+
+
+@pytest.mark.parametrize("first", ["head_tail", "gaussian", None, shore.SparseSignCompression(32, 150)], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"n_components": 16}, {"compression": "sparse_sign"}, {"random_state": 5}, {"dtype": np.float64}]
+)
+def test_parameters_that_sums_follow_from_stay(first, change):
+    model = shore.ShoreRegressor(3, n_components=32, compression=first).partial_fit(X[:150], Y[:150])
+    before = {name: getattr(model, name) for name in change}
+    model.set_params(**change)
+    with pytest.raises(ValueError, match=f"{next(iter(change))} was changed since the first partial_fit"):
+        model.partial_fit(X[150:], Y[150:])
+    model.set_params(**before, alpha=2.0, fit_intercept=True, sparsity=2)
+    again = copy.deepcopy(model).set_params(dtype="float32").partial_fit(X[150:], Y[150:])
+    whole = shore.ShoreRegressor(3, n_components=32, compression=first, alpha=2.0, fit_intercept=True).fit(X, Y)
+    np.testing.assert_allclose(again.coef_, whole.coef_, rtol=1e-3, atol=1e-4)
+    assert model.set_params(**change).fit(X, Y).partial_fit(X, Y).predict(X).shape == Y.shape
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])

@@ -148,7 +148,7 @@ class Rows:
             if is_sparse(self.X):
                 narrow = np.int32 if self.shape[1] < 1 << 31 else np.int64
                 arrays = self.X.data, self.X.indices.astype(narrow, copy=False), self.X.indptr.astype(np.int64)
-            sums = [zlib.crc32(part) for array in arrays for part in _parts(array)]
+            sums = [zlib.crc32(part.data) for array in arrays for part in _parts(array)]
             self._checksum = np.array([*self.shape, *sums], dtype=np.int64).tobytes()
         return self._checksum
 
