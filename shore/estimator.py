@@ -258,8 +258,12 @@ class ShoreRegressor(Streaming):
         """The penalty, and for 'auto' the precision at s of every penalty of the grid on held-out rows."""
         if self.alpha != "auto":
             return float(self.alpha), None
+        if shift is not None and not shift.all():  # rows that do not count are not to judge by either
+            counted = np.flatnonzero(shift)
+            X, Y, shift = X[counted], Y[counted], shift[counted]
         if X.shape[0] < 2:
-            raise ValueError("alpha='auto' needs at least 2 rows, to hold some out")
+            which = "" if shift is None else " whose sample_weight is not 0"
+            raise ValueError(f"alpha='auto' needs at least 2 rows{which}, to hold some out, got {X.shape[0]}")
         kept, held = split_rows(X.shape[0], _HELD_OUT, self.random_state)
         part = None if shift is None else shift[kept]
         n_threads = resolve_n_threads(self.n_threads)
@@ -271,8 +275,8 @@ class ShoreRegressor(Streaming):
             rows, targets, m, _ALPHAS, X[held], solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads
         ):
             B += means.astype(dtype)
-            found, _ = self._decode(B, compression, self.sparsity, n_threads)
-            tried.append((alpha, precision_at_k(Y[held], found, self.sparsity)))
+            found, _ = self._decode(B, compression, self.sparsity, n_threads, large="X or Y")
+            tried.append((alpha, _precision(Y[held], found, self.sparsity, None if shift is None else shift[held])))
             if len(tried) > 3 and max(p for _, p in tried[-3:]) < max(p for _, p in tried):
                 break  # past the peak, and smaller penalties only cost more
         tried.sort()
@@ -287,18 +291,30 @@ class ShoreRegressor(Streaming):
         return (slice(start, min(X.shape[0], start + step)) for start in range(0, max(1, X.shape[0]), step))
 
     def _decode(
-        self, B: Array, compression: Compression | None, sparsity: int, n_threads: int, **limits: Any
+        self,
+        B: Array,
+        compression: Compression | None,
+        sparsity: int,
+        n_threads: int,
+        *,
+        large: str = "X",
+        **limits: Any,
     ) -> tuple[sparse.csr_array, DecodeInfo | None]:
-        """Sparse outputs from the scores Wx of a block of rows."""
+        """Sparse outputs from the scores Wx of a block of rows; `large` is what to blame if they overflow."""
         if not isinstance(self.decoder, str) or self.decoder not in METHODS:
             self._decode_options(B.dtype)  # says what may be
-        if compression is None:
-            return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
-        found, info = decode(
-            B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
-            max_iter=self.max_iter, tol=self.tol, l1=self.l1, decode_sparsity=self.decode_sparsity, n_threads=n_threads,
-            return_info=True, **limits,
-        )  # fmt: skip
+        try:
+            if compression is None:
+                return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
+            found, info = decode(
+                B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
+                max_iter=self.max_iter, tol=self.tol, l1=self.l1, decode_sparsity=self.decode_sparsity,
+                n_threads=n_threads, return_info=True, **limits,
+            )  # fmt: skip
+        except ValueError as error:
+            if str(error).startswith(("B ", "V ")):  # the names that decoding and projection have for scores
+                raise ValueError(f"{large} is too large: scores Wx leave the range of {B.dtype}") from None
+            raise
         return found, info
 
     @overload
@@ -384,13 +400,10 @@ class ShoreRegressor(Streaming):
         results: list[Any] = []
         for here in model._blocks(rows):
             B = _compressed(rows[here], W, intercept, threads)
-            limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
-            try:
-                results.append(model._decode(B, compression, s, threads, **limits))
-            except ValueError as error:
-                if str(error).startswith(("B ", "V ")):  # the names that decoding and projection have for scores
-                    raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}") from None
-                raise
+            limits: dict[str, Any] = {
+                name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()
+            }
+            results.append(model._decode(B, compression, s, threads, **limits))
         found = _stack([found for found, _ in results], (rows.shape[0], n_outputs), intercept.dtype)
         if not return_info:
             return found
@@ -434,7 +447,7 @@ class ShoreRegressor(Streaming):
         threads = resolve_n_threads(model.n_threads if n_threads is None else n_threads)
         B = _compressed(rows, model._feature_major, model._intercept, threads)
         if not np.isfinite(B).all():
-            raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}")
+            raise ValueError(f"X is too large: scores Wx leave the range of {B.dtype}")
         return B
 
     def score(self, X: Any, Y: Any) -> float:
@@ -518,6 +531,15 @@ def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             B += intercept
     return B
+
+
+def _precision(true: Any, found: sparse.csr_array, sparsity: int, shift: Array | None) -> float:
+    """Precision at s of predictions of at most s outputs, weighted; `shift` as of the solvers."""
+    if shift is None:
+        return precision_at_k(true, found, sparsity)
+    hits = abs(non_zeros(true, "Y").sign()).multiply(abs(non_zeros(found, "Y").sign())).sum(axis=1)
+    weights = (shift / shift.max()) ** 2
+    return float(weights @ hits / (weights.sum() * sparsity))
 
 
 def _stack(parts: list[Any], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:

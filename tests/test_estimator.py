@@ -564,6 +564,84 @@ def test_parameters_that_sums_follow_from_stay(first, change):
     assert model.set_params(**change).fit(X, Y).partial_fit(X, Y).predict(X).shape == Y.shape
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("options", [{}, {"compression": None, "fit_intercept": True}], ids=str)
+def test_rows_of_weight_0_have_no_say_in_alpha(convert, options):
+    def model():
+        return shore.ShoreRegressor(3, **{"n_components": 32, "alpha": "auto", **options})
+
+    weights = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    counted = weights > 0
+    garbage = Y.toarray()
+    garbage[~counted] = 0
+    garbage[~counted, 0] = 1
+    expected = model().fit(convert(X[counted]), Y[counted], weights[counted])
+    for outputs in (Y, garbage):
+        found = model().fit(convert(X), outputs, weights)
+        np.testing.assert_array_equal(found.alpha_path_["precision"], expected.alpha_path_["precision"])
+        assert found.alpha_ == expected.alpha_
+    with pytest.raises(ValueError, match="at least 2 rows whose sample_weight is not 0, to hold some out, got 1"):
+        model().fit(convert(X), Y, np.arange(300) == 7)
+    with pytest.raises(ValueError, match="at least 2 rows, to hold some out, got 1"):
+        model().fit(convert(X[:1]), Y[:1])
+
+
+def test_precision_of_rows_that_are_held_out_is_weighted():
+    weights = np.random.default_rng(0).uniform(0.1, 5, 300)
+    model = shore.ShoreRegressor(3, n_components=32, alpha="auto").fit(X, Y, weights)
+    kept, held = shore._preparation.split_rows(300, 0.1, 0)
+    path = model.alpha_path_
+    for alpha, precision in zip(path["alpha"], path["precision"], strict=True):
+        part = shore.ShoreRegressor(3, alpha=alpha, compression=model.compression_).fit(X[kept], Y[kept], weights[kept])
+        rows = [shore.metrics.precision_at_k(Y[[i]], part.predict(X[[i]]), 3) for i in held]
+        assert precision == pytest.approx(np.average(rows, weights=weights[held]), abs=0.02)
+    curves = [
+        shore.ShoreRegressor(3, n_components=32, alpha="auto").fit(X, Y, given).alpha_path_["precision"]
+        for given in (None, np.ones(300), np.full(300, 5e-324))
+    ]
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-12)
+    assert np.isfinite(curves[2]).all()
+
+
+@pytest.mark.parametrize("compression", ["head_tail", None])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_an_enormous_row_that_is_held_out_is_blamed_on_what_was_given(compression, fit_intercept):
+    rows, (_, held) = X[:40].copy(), shore._preparation.split_rows(40, 0.1, 0)
+    rows[held[0]] = 3e38
+    model = shore.ShoreRegressor(3, n_components=16, alpha="auto", compression=compression, fit_intercept=fit_intercept)
+    with pytest.raises(ValueError, match="X or Y is too large: scores Wx leave the range of float32"):
+        model.fit(rows, Y[:40] * 1e4)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("compression", ["gaussian", None])
+def test_the_intercept_of_tiny_weights(convert, compression):
+    """Which say nothing but the means, since the penalty is far above them."""
+    model = shore.ShoreRegressor(3, compression=compression, n_components=16, fit_intercept=True, dtype=np.float64)
+    for weight in (1e-300, 1e-320, 5e-324):
+        model.fit(convert(X), Y, np.full(300, weight))
+        B = Y.astype(np.float64) if compression is None else model.compression_.compress(Y)
+        np.testing.assert_allclose(model.intercept_, np.asarray(B.mean(axis=0)).ravel(), rtol=1e-12, atol=1e-15)
+
+
+def test_heads_of_enormous_outputs_are_those_of_all_batches():
+    for entries in ([(0, 0, 1e100), (1, 1, 1e90), (2, 2, 1e80), (3, 3, 1e100)], [(0, 0, 1e100), (1, 1, 1e76)]):
+        outputs = np.zeros((4, 40))
+        outputs[1:, 10:] = 1e75
+        for i, j, value in entries:
+            outputs[i, j] = value
+        options = {"n_components": 8, "dtype": np.float64}
+        whole = shore.ShoreRegressor(2, **options).fit(np.eye(4), outputs).compression_
+        for order in ([0, 1, 2, 3], [3, 1, 2, 0]):
+            model, merged = (shore.ShoreRegressor(2, **options) for _ in range(2))
+            for i in order:
+                model.partial_fit(np.eye(4)[[i]], outputs[[i]])
+            merged.partial_fit(np.eye(4)[order[:2]], outputs[order[:2]])
+            merged.merge(shore.ShoreRegressor(2, **options).partial_fit(np.eye(4)[order[2:]], outputs[order[2:]]))
+            for found in (model, merged):
+                np.testing.assert_array_equal(found.compression_.head_outputs, whole.head_outputs)
+
+
 @pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
 def test_numbers_out_of_range_are_refused(solver):
     big = X.astype(np.float64)
