@@ -234,7 +234,7 @@ def _check_verbose(verbose: Any) -> None:
 def _columns(X: Any) -> list[Any] | None:
     """What a data frame calls its columns."""
     columns = getattr(X, "columns", None)
-    return list(columns) if isinstance(columns, Collection) else None
+    return list(columns) if columns is not None and isinstance(columns, Collection) else None
 
 
 def _feature_names(X: Any, n_features: int) -> Array | None:

@@ -43,6 +43,13 @@ class Streaming(Model):
         ----------
         X, Y, sample_weight
             As in `fit`.
+
+        Raises
+        ------
+        ValueError
+            `n_components`, `compression`, `random_state` or `dtype` is not what it was at the first call.
+        RuntimeError
+            Another thread changed the model meanwhile: these rows were not added.
         """
         dtype = self._check_parameters()
         if self.alpha == "auto":
@@ -135,6 +142,11 @@ class Streaming(Model):
         ----------
         other : ShoreRegressor
             With the same parameters, features and outputs.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread changed this model meanwhile: it is as that thread left it.
         """
         if not isinstance(other, Streaming):
             raise TypeError(f"other must be a ShoreRegressor, got {type(other).__name__}")

@@ -75,7 +75,7 @@ class ShoreRegressor(Streaming):
         The feasible set F.
     alpha : float or 'auto', default 1.0
         Weight of the ridge penalty. 0 is the paper's closed form. 'auto' picks from a grid by precision at s on
-        held-out rows; the curve is kept in `alpha_path_`.
+        held-out rows, weighted as they are; the curve is kept in `alpha_path_`.
     fit_intercept : bool, default False
     solver : {'auto', 'cholesky', 'dual', 'cg'}, default 'auto'
         `solver_` says which one 'auto' picked.
