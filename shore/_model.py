@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from shore.constraints import Constraint
 from shore.decoders import DecodeOptions, check_decoding
 from shore.theory import components_for
 
-__all__ = ["Model", "NotFittedError"]
+__all__ = ["Model", "NotFittedError", "without_fit"]
 
 Array = npt.NDArray[Any]
 
@@ -78,6 +80,8 @@ class Model(Parameters):
     _intercept: Array
     _compression: Compression | None
     _statistics: Statistics | None
+    _stale: bool  # whether rows were added since W was solved for
+    _begun_with: dict[str, Any] | None  # parameters that Φ and the sums are made with
 
     # ------------------------------------------------------------ checks
 
@@ -99,6 +103,9 @@ class Model(Parameters):
                 raise ValueError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
         elif self.compression is not None and not isinstance(self.compression, Compression):
             raise TypeError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
+        _check_verbose(self.verbose)
         return dtype
 
     def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
@@ -110,23 +117,28 @@ class Model(Parameters):
     def _check_inputs(self, X: Any, dtype: np.dtype[Any]) -> Any:
         """Rows of finite numbers, refused if they name other features than in `fit`."""
         rows = check_finite_rows(X, dtype)
-        names = getattr(X, "columns", None)
-        known = self.__dict__.get("feature_names_in_")
-        if names is not None and known is not None and list(names) != list(known):
-            raise ValueError("X has other feature names, or in another order, than in fit")
+        self._check_names(X)
         return rows
+
+    def _check_names(self, X: Any) -> None:
+        names, known = _columns(X), self.__dict__.get("feature_names_in_")
+        if names is None or known is None:
+            return
+        if not all(isinstance(name, str) for name in names) or names != list(known):
+            raise ValueError("X has other feature names, or in another order, than in fit")
 
     def _check_pair(self, X: Any, Y: Any, dtype: np.dtype[Any]) -> tuple[Any, sparse.csr_array]:
         if Y is None:
             raise ValueError("ShoreRegressor requires y to be passed, but the target y is None: call fit(X, Y)")
-        rows = self._check_inputs(X, dtype)
+        rows = check_finite_rows(X, dtype)
+        _feature_names(X, rows.shape[1])
         return rows, check_outputs(Y, rows)
 
     def _check_widths(self, rows: Any, outputs: Any = None) -> None:
-        if rows.shape[1] != self.n_features_in_:
+        n_features = self._feature_major.shape[0]
+        if rows.shape[1] != n_features:
             raise ValueError(
-                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {self.n_features_in_} "
-                "features as input"
+                f"X has {rows.shape[1]} features, but ShoreRegressor is expecting {n_features} features as input"
             )
         if outputs is not None and outputs.shape[1] != self.n_outputs_:
             raise ValueError(f"Y has {outputs.shape[1]} outputs, but the model has {self.n_outputs_}")
@@ -158,23 +170,37 @@ class Model(Parameters):
         solver: str, n_iter: int, **more: Any,
     ) -> None:  # fmt: skip
         """All of a fit at once; `more` are further attributes."""
-        names = getattr(X, "columns", None)
-        if names is not None and all(isinstance(name, str) for name in names):
-            more["feature_names_in_"] = np.asarray(names, dtype=object)
-        fitted = {
-            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_statistics": None,
-            "_compression": compression, "n_features_in_": int(W.shape[0]), "n_outputs_": int(n_outputs),
-            "alpha_": alpha, "solver_": solver, "n_iter_": n_iter,
+        left = self._left_by_fit(X, W, intercept, compression, n_outputs, alpha, solver, n_iter, **more)
+        self._become({**without_fit(self.__dict__), **left})
+
+    def _left_by_fit(
+        self, X: Any, W: Array, intercept: Array, compression: Compression | None, n_outputs: int, alpha: float,
+        solver: str, n_iter: int, **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        names = _feature_names(X, W.shape[0])
+        if names is not None:
+            more["feature_names_in_"] = names
+        return {
+            "_fitted": True, "_feature_major": W, "_intercept": intercept, "_compression": compression,
+            "_statistics": None, "_stale": False, "_begun_with": None,
+            "n_features_in_": int(W.shape[0]), "n_outputs_": int(n_outputs),
+            "alpha_": alpha, "solver_": solver, "n_iter_": n_iter, **more,
         }  # fmt: skip
-        self._become({**self._without_fit(), **fitted, **more})
 
-    def _without_fit(self) -> dict[str, Any]:
-        """All attributes but those of a fit."""
-        return {name: v for name, v in self.__dict__.items() if not name.endswith("_") and name != "_fitted"}
+    def _become(self, attributes: dict[str, Any], instead_of: dict[str, Any] | None = None) -> bool:
+        """Take these attributes for all that were: at no moment, Ctrl-C or not, is there half of them.
 
-    def _become(self, attributes: dict[str, Any]) -> None:
-        """Take these attributes for all that were: at no moment, Ctrl-C or not, is there half of them."""
+        With `instead_of`, only if those are the attributes still, and no other thread has given the model new ones.
+        Nothing is called between the question and the deed: with a GIL no other thread runs there.
+        """
+        if instead_of is not None and self.__dict__ is not instead_of:
+            return False
         self.__dict__ = attributes
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes of one moment, whatever other threads do while they are pickled or copied."""
+        return self.__dict__.copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What was pickled. Buffers that came beside it may lie anywhere, and the kernels read aligned numbers."""
@@ -185,9 +211,42 @@ class Model(Parameters):
         """Whether `fit` or `partial_fit` was called."""
         return "_fitted" in self.__dict__
 
-    def _require_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
+    def _require_fitted(self, name: str = "this ShoreRegressor") -> dict[str, Any]:
+        """The attributes of a fitted model; whoever needs several of them reads them here, from one fit."""
+        state = self.__dict__
+        if "_fitted" not in state:
             kind: Any = NotFittedError
             if "sklearn.exceptions" in sys.modules:  # whoever uses scikit-learn catches its error of this name
                 kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
-            raise kind("this ShoreRegressor is not fitted yet; call fit or partial_fit first")
+            raise kind(f"{name} is not fitted yet; call fit or partial_fit first")
+        return state
+
+
+def _check_verbose(verbose: Any) -> None:
+    if isinstance(verbose, bool | np.bool_):
+        return
+    if not isinstance(verbose, numbers.Integral):
+        raise TypeError(f"verbose must be an integer of at least 0, got {verbose!r} of type {type(verbose).__name__}")
+    if verbose < 0:
+        raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
+
+
+def _columns(X: Any) -> list[Any] | None:
+    """What a data frame calls its columns."""
+    columns = getattr(X, "columns", None)
+    return list(columns) if columns is not None and isinstance(columns, Collection) else None
+
+
+def _feature_names(X: Any, n_features: int) -> Array | None:
+    """Names of the features of X, if they are strings; one for each."""
+    names = _columns(X)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    if len(names) != n_features:
+        raise ValueError(f"X has {n_features} features, but {len(names)} names in X.columns")
+    return np.array(names, dtype=object)
+
+
+def without_fit(attributes: dict[str, Any]) -> dict[str, Any]:
+    """All attributes but those of a fit."""
+    return {name: v for name, v in attributes.items() if not name.endswith("_") and name != "_fitted"}

@@ -25,7 +25,7 @@ def prepare_rows(X: Any, shift: Array | None, dtype: np.dtype[Any], centre: bool
     """X weighted and perhaps centred, as the solvers see it."""
     mean = None
     if centre:
-        weights = np.ones(X.shape[0]) if shift is None else shift**2
+        weights = np.ones(X.shape[0]) if shift is None else _relative(shift)
         total = np.asarray(X.T @ weights) if is_sparse(X) else weighted_sum(X, weights)
         mean = np.asarray(total, dtype=np.float64) / weights.sum()
     if shift is not None and is_sparse(X):
@@ -62,7 +62,9 @@ def check_factorisation(
             raise ValueError(f"factorisation is for another {name}: {there}, not {here}")
     if next(weights) != next(weights):
         raise ValueError("factorisation is for another sample_weight")
-    if given.rows.checksum() != mine.checksum():
+    # X may have been written to since, and solutions take products with the rows that the factorisation refers to
+    now = mine if given.rows.X is mine.X else solvers.Rows(given.rows.X, dtype)
+    if not given.rows.checksum() == now.checksum() == mine.checksum():
         raise ValueError("factorisation is for another X")
 
 
@@ -78,7 +80,7 @@ def prepare_targets(
 
     Blocks that are weighted or centred come in float64: rounded, they would not be the targets of an ill-conditioned X.
     """
-    weights = None if shift is None else shift**2
+    weights = None if shift is None else _relative(shift)
     total = Y.shape[0] if weights is None else weights.sum()
     means = np.zeros(Y.shape[1] if compression is None else compression.n_components)
     if compression is not None:
@@ -99,6 +101,11 @@ def prepare_targets(
         return dense if not centre and shift is None else _prepared(dense, means[start:stop], shift)
 
     return block, Y.shape[1], means
+
+
+def _relative(shift: Array) -> Array:
+    """Weights to take means with, as shares of the largest: tiny ones would lose digits, or vanish."""
+    return np.asarray((shift / shift.max()) ** 2)
 
 
 def _prepared(B: Array, means: Array, shift: Array | None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +46,14 @@ class Statistics:
     outputs: B = YΦᵀ, so that XᵀB = (XᵀY)Φᵀ whenever Φ is made.
     """
 
+    exponent = 0
+
     def __init__(self, n_features: int, n_targets: int, later: HeadTail | None = None) -> None:
         shape = n_features, n_targets
         self.later = later
         self.gram = np.zeros((n_features, n_features), order="F")
         self.cross: Any = np.zeros(shape) if later is None else sparse.csr_array(shape)
-        self.energy = np.zeros(0 if later is None else n_targets)
+        self.energy = np.zeros(0 if later is None else n_targets)  # times 4**-exponent
         self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_targets), 0.0
         self.n_rows = 0
 
@@ -63,18 +66,24 @@ class Statistics:
         else:
             self.cross += solvers.cross(rows, B, n_threads)
         if self.later is not None:
-            self.energy += output_weights(B)
+            self._add_energy(*_energy(B))
         ones = rows.ones().astype(np.float64)
         self.x_sum += np.asarray(rows.X.T @ ones) if is_sparse(rows.X) else weighted_sum(rows.X, ones**2)
         self.b_sum += np.asarray(ones @ B)
         self.weight += float(np.sum(ones**2))
         self.n_rows += int(np.count_nonzero(ones))
 
+    def _add_energy(self, energy: Array, exponent: int) -> None:
+        common = max(self.exponent, exponent)
+        mine, its = (np.ldexp(e, -2 * (common - x)) for e, x in ((self.energy, self.exponent), (energy, exponent)))
+        self.energy, self.exponent = mine + its, common
+
     def plus(self, other: Statistics) -> Statistics:
         """The statistics of both, which are of the same kind; neither changes."""
         total = object.__new__(Statistics)
-        total.later = self.later
-        for name in ("gram", "cross", "energy", "x_sum", "b_sum", "weight", "n_rows"):
+        total.later, total.energy, total.exponent = self.later, self.energy, self.exponent
+        total._add_energy(other.energy, other.exponent)
+        for name in ("gram", "cross", "x_sum", "b_sum", "weight", "n_rows"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
 
@@ -123,6 +132,15 @@ class Statistics:
         W = solvers.solve_normal_equations(G, cross_of, m, alpha, dtype, size, magnitude, products)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
+
+
+def _energy(Y: sparse.csr_array) -> tuple[Array, int]:
+    """Energy of every output times 4**-exponent, and the exponent: 0 for all but enormous numbers."""
+    exponent = max(0, math.frexp(float(np.abs(Y.data).max(initial=0)))[1] - 256)
+    if exponent == 0:
+        return output_weights(Y), 0
+    scaled = np.ldexp(Y.data.astype(np.float64), -exponent)
+    return output_weights(sparse.csr_array((scaled, Y.indices, Y.indptr), shape=Y.shape)), exponent
 
 
 def sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:

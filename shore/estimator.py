@@ -22,11 +22,19 @@ from scipy import sparse
 
 from shore import solvers
 from shore._core.blas import limit_blas
+from shore._core.decode import METHODS
 from shore._core.threads import resolve_n_threads
 from shore._model import NotFittedError
 from shore._preparation import check_factorisation, prepare_rows, prepare_targets, split_rows
 from shore._streaming import Streaming
-from shore._validation import canonical_csr, check_positive, check_weights, is_sparse, require_some
+from shore._validation import (
+    canonical_csr,
+    check_finite_rows,
+    check_positive,
+    check_weights,
+    is_sparse,
+    require_some,
+)
 from shore.compression import Compression
 from shore.constraints import Constraint
 from shore.decoders import DecodeInfo, decode, join_infos
@@ -67,7 +75,7 @@ class ShoreRegressor(Streaming):
         The feasible set F.
     alpha : float or 'auto', default 1.0
         Weight of the ridge penalty. 0 is the paper's closed form. 'auto' picks from a grid by precision at s on
-        held-out rows; the curve is kept in `alpha_path_`.
+        held-out rows, weighted as they are; the curve is kept in `alpha_path_`.
     fit_intercept : bool, default False
     solver : {'auto', 'cholesky', 'dual', 'cg'}, default 'auto'
         `solver_` says which one 'auto' picked.
@@ -180,10 +188,11 @@ class ShoreRegressor(Streaming):
         dtype = self._check_parameters()
         if self.alpha == "auto":
             raise ValueError("a factorisation is for one alpha, got alpha='auto'")
-        rows = self._check_inputs(X, dtype)
+        rows = check_finite_rows(X, dtype)
         require_some(rows, "X", "feature")
         shift = check_weights(sample_weight, rows.shape[0])
         prepared = prepare_rows(rows, shift, dtype, bool(self.fit_intercept))
+        prepared.checksum()  # of X as it is now: `fit` compares
         solver = self.solver if self.solver in ("cholesky", "dual") else None
         if solver is None:
             solver = "cholesky" if rows.shape[1] <= rows.shape[0] else "dual"
@@ -249,8 +258,12 @@ class ShoreRegressor(Streaming):
         """The penalty, and for 'auto' the precision at s of every penalty of the grid on held-out rows."""
         if self.alpha != "auto":
             return float(self.alpha), None
+        if shift is not None and not shift.all():  # rows that do not count are not to judge by either
+            counted = np.flatnonzero(shift)
+            X, Y, shift = X[counted], Y[counted], shift[counted]
         if X.shape[0] < 2:
-            raise ValueError("alpha='auto' needs at least 2 rows, to hold some out")
+            which = "" if shift is None else " whose sample_weight is not 0"
+            raise ValueError(f"alpha='auto' needs at least 2 rows{which}, to hold some out, got {X.shape[0]}")
         kept, held = split_rows(X.shape[0], _HELD_OUT, self.random_state)
         part = None if shift is None else shift[kept]
         n_threads = resolve_n_threads(self.n_threads)
@@ -262,8 +275,8 @@ class ShoreRegressor(Streaming):
             rows, targets, m, _ALPHAS, X[held], solver=self.solver, tol=float(self.solver_tol), n_threads=n_threads
         ):
             B += means.astype(dtype)
-            found, _ = self._decode(B, compression, self.sparsity, n_threads)
-            tried.append((alpha, precision_at_k(Y[held], found, self.sparsity)))
+            found, _ = self._decode(B, compression, self.sparsity, n_threads, large="X or Y")
+            tried.append((alpha, _precision(Y[held], found, self.sparsity, None if shift is None else shift[held])))
             if len(tried) > 3 and max(p for _, p in tried[-3:]) < max(p for _, p in tried):
                 break  # past the peak, and smaller penalties only cost more
         tried.sort()
@@ -278,16 +291,30 @@ class ShoreRegressor(Streaming):
         return (slice(start, min(X.shape[0], start + step)) for start in range(0, max(1, X.shape[0]), step))
 
     def _decode(
-        self, B: Array, compression: Compression | None, sparsity: int, n_threads: int, **limits: Any
+        self,
+        B: Array,
+        compression: Compression | None,
+        sparsity: int,
+        n_threads: int,
+        *,
+        large: str = "X",
+        **limits: Any,
     ) -> tuple[sparse.csr_array, DecodeInfo | None]:
-        """Sparse outputs from the scores Wx of a block of rows."""
-        if compression is None:
-            return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
-        found, info = decode(
-            B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
-            max_iter=self.max_iter, tol=self.tol, l1=self.l1, decode_sparsity=self.decode_sparsity, n_threads=n_threads,
-            return_info=True, **limits,
-        )  # fmt: skip
+        """Sparse outputs from the scores Wx of a block of rows; `large` is what to blame if they overflow."""
+        if not isinstance(self.decoder, str) or self.decoder not in METHODS:
+            self._decode_options(B.dtype)  # says what may be
+        try:
+            if compression is None:
+                return project(B, sparsity, self.constraint, n_threads=n_threads, **limits), None
+            found, info = decode(
+                B, compression, sparsity, method=self.decoder, constraint=self.constraint, step=self.step,
+                max_iter=self.max_iter, tol=self.tol, l1=self.l1, decode_sparsity=self.decode_sparsity,
+                n_threads=n_threads, return_info=True, **limits,
+            )  # fmt: skip
+        except ValueError as error:
+            if str(error).startswith(("B ", "V ")):  # the names that decoding and projection have for scores
+                raise ValueError(f"{large} is too large: scores Wx leave the range of {B.dtype}") from None
+            raise
         return found, info
 
     @overload
@@ -352,34 +379,32 @@ class ShoreRegressor(Streaming):
         DecodeInfo
             Only with ``return_info=True``.
         """
-        self._require_fitted()
-        W, intercept, compression = self._weights()
-        rows = self._check_inputs(X, intercept.dtype)
-        self._check_widths(rows)
-        threads = resolve_n_threads(self.n_threads if n_threads is None else n_threads)
-        s = check_positive(self.sparsity if sparsity is None else sparsity, "sparsity")
+        model = self._now()
+        W, intercept, compression = model._feature_major, model._intercept, model._compression
+        rows = model._check_inputs(X, intercept.dtype)
+        model._check_widths(rows)
+        n_outputs = model.n_outputs_
+        threads = resolve_n_threads(model.n_threads if n_threads is None else n_threads)
+        s = check_positive(model.sparsity if sparsity is None else sparsity, "sparsity")
         limits_for_all = {
             name: canonical_csr(which, name) if is_sparse(which) else which  # rows of it can be taken
             for name, which in (("allowed", allowed), ("denied", denied))
         }
         for name, which in limits_for_all.items():
-            if is_sparse(which) and which.shape != (rows.shape[0], self.n_outputs_):
+            if is_sparse(which) and which.shape != (rows.shape[0], n_outputs):
                 raise ValueError(
-                    f"{name} has shape {which.shape}, but a pattern per row needs {(rows.shape[0], self.n_outputs_)}"
+                    f"{name} has shape {which.shape}, but a pattern per row needs {(rows.shape[0], n_outputs)}"
                 )
         if return_info and compression is None:
             raise ValueError("return_info needs a compression: the uncompressed model does not iterate")
         results: list[Any] = []
-        for here in self._blocks(rows):
+        for here in model._blocks(rows):
             B = _compressed(rows[here], W, intercept, threads)
-            limits = {name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()}
-            try:
-                results.append(self._decode(B, compression, s, threads, **limits))
-            except ValueError as error:
-                if str(error).startswith(("B ", "V ")):  # the names that decoding and projection have for scores
-                    raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}") from None
-                raise
-        found = _stack([found for found, _ in results], (rows.shape[0], self.n_outputs_), intercept.dtype)
+            limits: dict[str, Any] = {
+                name: which[here] if is_sparse(which) else which for name, which in limits_for_all.items()
+            }
+            results.append(model._decode(B, compression, s, threads, **limits))
+        found = _stack([found for found, _ in results], (rows.shape[0], n_outputs), intercept.dtype)
         if not return_info:
             return found
         return found, join_infos([info for _, info in results])
@@ -397,9 +422,8 @@ class ShoreRegressor(Streaming):
         Predictor
             ``predictor(indices, values)`` or ``predictor(dense_row)`` gives ``(indices, values)``.
         """
-        self._require_fitted()
-        resolve_n_threads(n_threads)
         W, intercept, compression = self._weights()
+        resolve_n_threads(n_threads)
         options = self._decode_options(intercept.dtype)
         return Predictor(W, intercept, compression, self.sparsity, self.constraint, options)
 
@@ -417,13 +441,13 @@ class ShoreRegressor(Streaming):
         ndarray of shape (n, m)
             Of the uncompressed model (n, K): mind its size.
         """
-        self._require_fitted()
-        W, intercept, _ = self._weights()
-        rows = self._check_inputs(X, intercept.dtype)
-        self._check_widths(rows)
-        B = _compressed(rows, W, intercept, resolve_n_threads(self.n_threads if n_threads is None else n_threads))
+        model = self._now()
+        rows = model._check_inputs(X, model._intercept.dtype)
+        model._check_widths(rows)
+        threads = resolve_n_threads(model.n_threads if n_threads is None else n_threads)
+        B = _compressed(rows, model._feature_major, model._intercept, threads)
         if not np.isfinite(B).all():
-            raise ValueError(f"X is too large: its scores Wx leave the range of {B.dtype}")
+            raise ValueError(f"X is too large: scores Wx leave the range of {B.dtype}")
         return B
 
     def score(self, X: Any, Y: Any) -> float:
@@ -458,14 +482,14 @@ class ShoreRegressor(Streaming):
         Explanation
             Contributions (φ_jᵀW)_f·x_f; over all features they sum to the correlation score φ_jᵀWx.
         """
-        self._require_fitted()
+        model = self._now()
         top = check_positive(top_features, "top_features")
-        W, intercept, compression = self._weights()
-        given = self._check_inputs(X, intercept.dtype)
-        self._check_widths(given)
+        W, intercept, compression = model._weights()
+        given = model._check_inputs(X, intercept.dtype)
+        model._check_widths(given)
         rows = sparse.csr_array(given.copy() if is_sparse(given) else np.asarray(given, dtype=intercept.dtype))
         rows.eliminate_zeros()  # which contribute nothing
-        found = self.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
+        found = model.predict(rows, sparsity=sparsity, allowed=allowed, denied=denied, n_threads=n_threads)
         return explain(rows, found, W, intercept, compression, top)
 
     # ------------------------------------------------------------ files
@@ -507,6 +531,15 @@ def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             B += intercept
     return B
+
+
+def _precision(true: Any, found: sparse.csr_array, sparsity: int, shift: Array | None) -> float:
+    """Precision at s of predictions of at most s outputs, weighted; `shift` as of the solvers."""
+    if shift is None:
+        return precision_at_k(true, found, sparsity)
+    hits = abs(non_zeros(true, "Y").sign()).multiply(abs(non_zeros(found, "Y").sign())).sum(axis=1)
+    weights = (shift / shift.max()) ** 2
+    return float(weights @ hits / (weights.sum() * sparsity))
 
 
 def _stack(parts: list[Any], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:

@@ -320,6 +320,14 @@ def test_explanations_are_of_the_prediction_under_the_same_limits(compression):
         ({"constraint": "foo"}, ValueError, "constraint"),
         ({"dtype": None}, ValueError, "dtype must be"),
         ({"dtype": "foo"}, ValueError, "dtype must be"),
+        ({"fit_intercept": "no"}, TypeError, "fit_intercept must be True or False, got 'no'"),
+        ({"fit_intercept": np.ones(2)}, TypeError, "fit_intercept must be True or False"),
+        ({"fit_intercept": None}, TypeError, "fit_intercept must be True or False, got None"),
+        ({"verbose": None}, TypeError, "verbose must be an integer of at least 0, got None"),
+        ({"verbose": 1.5}, TypeError, "verbose must be an integer of at least 0, got 1.5"),
+        ({"verbose": "0"}, TypeError, "verbose must be an integer"),
+        ({"verbose": np.ones(2)}, TypeError, "verbose must be an integer"),
+        ({"verbose": -1}, ValueError, "verbose must be an integer of at least 0, got -1"),
     ],
     ids=str,
 )
@@ -397,6 +405,28 @@ def test_factorisation_is_tied_to_its_rows():
         model.factorise(X[:0])
 
 
+@pytest.mark.parametrize("weights", [None, np.arange(60) % 4 + 1.0])
+@pytest.mark.parametrize("convert", [np.array, sparse.csr_array], ids=["dense", "csr"])
+def test_a_factorisation_tells_its_rows_from_others_with_the_same_sum(convert, weights):
+    rng = np.random.default_rng(0)
+    rows, outputs = rng.integers(0, 2, size=(60, 7)).astype(float), (rng.random((60, 9)) < 0.2).astype(float)
+    model, given = shore.ShoreRegressor(2, n_components=5), convert(rows)
+    factorisation = model.factorise(given, weights)
+    expected = model.fit(given, outputs, weights).coef_
+    same = [convert(rows.copy()), convert(np.asfortranarray(rows)), convert(np.repeat(rows, 2, axis=1))[:, ::2]]
+    for other in same:
+        found = model.fit(other, outputs, weights, factorisation=factorisation).coef_
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    for other in (rows[::-1], rows[:, ::-1], 1 - rows[:, [1, 0, *range(2, 7)]]):
+        with pytest.raises(ValueError, match="factorisation is for another X"):
+            model.fit(convert(other), outputs, weights, factorisation=factorisation)
+    if convert is np.array:
+        given *= 3
+        for other in (given, rows):  # neither is X as it was, with rows to match
+            with pytest.raises(ValueError, match="factorisation is for another X"):
+                model.fit(other, outputs, weights, factorisation=factorisation)
+
+
 def test_parameters_are_checked_again_when_rows_are_solved_late():
     model = shore.ShoreRegressor(3, n_components=32).partial_fit(X, Y)
     model.set_params(alpha=-1)
@@ -432,6 +462,184 @@ def test_feature_names_are_compared():
     assert model.predict(Frame(X, names)).shape == Y.shape
     with pytest.raises(ValueError, match="X has other feature names"):
         model.predict(Frame(X, names[::-1]))
+
+
+def test_a_fit_takes_the_names_of_its_own_rows():
+    names = [f"f{i}" for i in range(20)]
+    model = shore.ShoreRegressor(3, n_components=32).fit(Frame(X, names), Y)
+    assert model.fit(Frame(X, names[::-1]), Y).feature_names_in_.tolist() == names[::-1]
+    assert model.fit(Frame(X[:, :2], ["x", "y"]), Y).feature_names_in_.tolist() == ["x", "y"]
+    assert model.fit_batches([(Frame(X, names), Y)]).feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="X has other feature names"):
+        model.partial_fit(Frame(X, names[::-1]), Y)
+    model.fit(Frame(X, names), Y).factorise(Frame(X, names[::-1]))
+    assert model.partial_fit(Frame(X, names[::-1]), Y).feature_names_in_.tolist() == names[::-1]
+    assert not hasattr(model.fit(X, Y), "feature_names_in_")
+
+
+@pytest.mark.parametrize("columns", [["a", "b"], [], [f"f{i}" for i in range(21)]], ids=len)
+def test_names_must_be_as_many_as_features(columns):
+    for fit in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=rf"X has 20 features, but {len(columns)} names in X\.columns"):
+            getattr(shore.ShoreRegressor(3, n_components=32), fit)(Frame(X, columns), Y)
+
+
+@pytest.mark.parametrize("columns", [3, lambda: 3, range(20), [np.ones(3)] * 20], ids=repr)
+def test_columns_that_are_no_names(columns):
+    model = shore.ShoreRegressor(3, n_components=32).fit(Frame(X, columns), Y)
+    assert not hasattr(model, "feature_names_in_")
+    named = shore.ShoreRegressor(3, n_components=32).fit(Frame(X, [f"f{i}" for i in range(20)]), Y)
+    if isinstance(columns, range | list):
+        with pytest.raises(ValueError, match="X has other feature names"):
+            named.predict(Frame(X, columns))
+    else:
+        assert named.predict(Frame(X, columns)).shape == Y.shape
+
+
+def test_merge_says_what_is_wrong_with_the_other_model():
+    def model(columns=None, **options):
+        rows = X if columns is None else Frame(X, columns)
+        return shore.ShoreRegressor(3, **{"n_components": 32, **options}).partial_fit(rows, Y)
+
+    names = [f"f{i}" for i in range(20)]
+    assert model(names).merge(model()).merge(model(names)).feature_names_in_.tolist() == names
+    few = shore.ShoreRegressor(3).partial_fit(X[:, :5], Y)
+    for other, error, words in (
+        (model(names[::-1]), ValueError, "other has other feature names"),
+        (few, ValueError, "other has 5 features and 150 outputs, but this model has 20 and 150"),
+        (shore.ShoreRegressor(), shore.estimator.NotFittedError, "other is not fitted yet"),
+        (fitted(), ValueError, "merge needs two models that were fitted by partial_fit, but other was not"),
+        (model(dtype=np.float64), ValueError, "same compression, but other has HeadTail.*float64"),
+    ):
+        with pytest.raises(error, match=words):
+            model(names).merge(other)
+    with pytest.raises(ValueError, match="but this one was not"):
+        fitted().merge(model())
+
+
+@pytest.mark.parametrize(
+    ("batches", "error", "words"),
+    [
+        (3, TypeError, "batches must be an iterable of .* pairs, got int"),
+        (None, TypeError, "batches must be an iterable of .* pairs, got NoneType"),
+        ([(X,)], TypeError, "batches must be .* pairs, but one of them is 1 items"),
+        ([(X, Y, None)], TypeError, "batches must be .* pairs, but one of them is 3 items"),
+        ([X[:2]], TypeError, "batches must be .* pairs, but one of them is ndarray"),
+        ({"ab": 1}, TypeError, "batches must be .* pairs, but one of them is str"),
+        ([], ValueError, "batches must hold at least one .* pair, got none"),
+    ],
+    ids=str,
+)
+def test_bad_batches(batches, error, words):
+    model = fitted()
+    before = model.__dict__.copy()
+    with pytest.raises(error, match=words):
+        model.fit_batches(batches)
+    assert model.__dict__ == before
+
+
+@pytest.mark.parametrize("compression", ["head_tail", None])
+@pytest.mark.parametrize("decoder", ["x", None, ["pgd"]], ids=str)
+def test_a_decoder_that_was_changed_later_is_named(compression, decoder):
+    model = fitted(compression=compression).set_params(decoder=decoder)
+    for use in (model.predict, model.explain, lambda rows: model.score(rows, Y), lambda rows: model.predictor()):
+        with pytest.raises(ValueError, match="decoder must be one of 'pgd'"):
+            use(X)
+
+
+@pytest.mark.parametrize("first", ["head_tail", "gaussian", None, shore.SparseSignCompression(32, 150)], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"n_components": 16}, {"compression": "sparse_sign"}, {"random_state": 5}, {"dtype": np.float64}]
+)
+def test_parameters_that_sums_follow_from_stay(first, change):
+    model = shore.ShoreRegressor(3, n_components=32, compression=first).partial_fit(X[:150], Y[:150])
+    before = {name: getattr(model, name) for name in change}
+    model.set_params(**change)
+    with pytest.raises(ValueError, match=f"{next(iter(change))} was changed since the first partial_fit"):
+        model.partial_fit(X[150:], Y[150:])
+    model.set_params(**before, alpha=2.0, fit_intercept=True, sparsity=2)
+    again = copy.deepcopy(model).set_params(dtype="float32").partial_fit(X[150:], Y[150:])
+    whole = shore.ShoreRegressor(3, n_components=32, compression=first, alpha=2.0, fit_intercept=True).fit(X, Y)
+    np.testing.assert_allclose(again.coef_, whole.coef_, rtol=1e-3, atol=1e-4)
+    assert model.set_params(**change).fit(X, Y).partial_fit(X, Y).predict(X).shape == Y.shape
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("options", [{}, {"compression": None, "fit_intercept": True}], ids=str)
+def test_rows_of_weight_0_have_no_say_in_alpha(convert, options):
+    def model():
+        return shore.ShoreRegressor(3, **{"n_components": 32, "alpha": "auto", **options})
+
+    weights = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    counted = weights > 0
+    garbage = Y.toarray()
+    garbage[~counted] = 0
+    garbage[~counted, 0] = 1
+    expected = model().fit(convert(X[counted]), Y[counted], weights[counted])
+    for outputs in (Y, garbage):
+        found = model().fit(convert(X), outputs, weights)
+        np.testing.assert_array_equal(found.alpha_path_["precision"], expected.alpha_path_["precision"])
+        assert found.alpha_ == expected.alpha_
+    with pytest.raises(ValueError, match="at least 2 rows whose sample_weight is not 0, to hold some out, got 1"):
+        model().fit(convert(X), Y, np.arange(300) == 7)
+    with pytest.raises(ValueError, match="at least 2 rows, to hold some out, got 1"):
+        model().fit(convert(X[:1]), Y[:1])
+
+
+def test_precision_of_rows_that_are_held_out_is_weighted():
+    weights = np.random.default_rng(0).uniform(0.1, 5, 300)
+    model = shore.ShoreRegressor(3, n_components=32, alpha="auto").fit(X, Y, weights)
+    kept, held = shore._preparation.split_rows(300, 0.1, 0)
+    path = model.alpha_path_
+    for alpha, precision in zip(path["alpha"], path["precision"], strict=True):
+        part = shore.ShoreRegressor(3, alpha=alpha, compression=model.compression_).fit(X[kept], Y[kept], weights[kept])
+        rows = [shore.metrics.precision_at_k(Y[[i]], part.predict(X[[i]]), 3) for i in held]
+        assert precision == pytest.approx(np.average(rows, weights=weights[held]), abs=0.02)
+    curves = [
+        shore.ShoreRegressor(3, n_components=32, alpha="auto").fit(X, Y, given).alpha_path_["precision"]
+        for given in (None, np.ones(300), np.full(300, 5e-324))
+    ]
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-12)
+    assert np.isfinite(curves[2]).all()
+
+
+@pytest.mark.parametrize("compression", ["head_tail", None])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_an_enormous_row_that_is_held_out_is_blamed_on_what_was_given(compression, fit_intercept):
+    rows, (_, held) = X[:40].copy(), shore._preparation.split_rows(40, 0.1, 0)
+    rows[held[0]] = 3e38
+    model = shore.ShoreRegressor(3, n_components=16, alpha="auto", compression=compression, fit_intercept=fit_intercept)
+    with pytest.raises(ValueError, match="X or Y is too large: scores Wx leave the range of float32"):
+        model.fit(rows, Y[:40] * 1e4)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("compression", ["gaussian", None])
+def test_the_intercept_of_tiny_weights(convert, compression):
+    """Which say nothing but the means, since the penalty is far above them."""
+    model = shore.ShoreRegressor(3, compression=compression, n_components=16, fit_intercept=True, dtype=np.float64)
+    for weight in (1e-300, 1e-320, 5e-324):
+        model.fit(convert(X), Y, np.full(300, weight))
+        B = Y.astype(np.float64) if compression is None else model.compression_.compress(Y)
+        np.testing.assert_allclose(model.intercept_, np.asarray(B.mean(axis=0)).ravel(), rtol=1e-12, atol=1e-15)
+
+
+def test_heads_of_enormous_outputs_are_those_of_all_batches():
+    for entries in ([(0, 0, 1e100), (1, 1, 1e90), (2, 2, 1e80), (3, 3, 1e100)], [(0, 0, 1e100), (1, 1, 1e76)]):
+        outputs = np.zeros((4, 40))
+        outputs[1:, 10:] = 1e75
+        for i, j, value in entries:
+            outputs[i, j] = value
+        options = {"n_components": 8, "dtype": np.float64}
+        whole = shore.ShoreRegressor(2, **options).fit(np.eye(4), outputs).compression_
+        for order in ([0, 1, 2, 3], [3, 1, 2, 0]):
+            model, merged = (shore.ShoreRegressor(2, **options) for _ in range(2))
+            for i in order:
+                model.partial_fit(np.eye(4)[[i]], outputs[[i]])
+            merged.partial_fit(np.eye(4)[order[:2]], outputs[order[:2]])
+            merged.merge(shore.ShoreRegressor(2, **options).partial_fit(np.eye(4)[order[2:]], outputs[order[2:]]))
+            for found in (model, merged):
+                np.testing.assert_array_equal(found.compression_.head_outputs, whole.head_outputs)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import re
@@ -54,7 +55,7 @@ def save(model: ShoreRegressor, path: str | os.PathLike[str], weights: str | Non
         raise TypeError(f"model must be a ShoreRegressor, got {type(model).__name__}")
     if weights not in (None, "float16"):
         raise ValueError(f"weights must be None or 'float16', got {weights!r}")
-    model._require_fitted()
+    model = copy.copy(model._now())  # parameters, too, of one moment
     W, intercept, phi = model._weights()
     compression, tensors = encode_compression(phi)
     parameters = encode_parameters(model)

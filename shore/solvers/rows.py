@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,7 @@ from scipy import linalg, sparse
 from shore._core import linear as _core
 from shore._core.blas import limit_blas
 from shore._pieces import pieces
-from shore._validation import is_sparse
+from shore._validation import is_sparse, working_dtype
 
 __all__ = [
     "Array",
@@ -37,6 +39,8 @@ Array = npt.NDArray[Any]
 Targets = Callable[[int, int], Array]
 
 _BLOCK_BYTES = 1 << 26
+# Bytes of X that share a checksum.
+_PIECE_BYTES = 1 << 20
 # Work of one BLAS call: well under a second.
 _CALL_FLOPS = 6e10
 
@@ -52,6 +56,8 @@ def times(X: Any, P: Array, n_threads: int) -> Array:
 
     P of float16 is read as float32, which the result then has.
     """
+    if X.shape[1] != P.shape[0]:  # the kernels would read past the end of P
+        raise ValueError(f"X has {X.shape[1]} features, but the weights are for {P.shape[0]}")
     P = np.require(P, requirements=["C", "A"])
     half = P.dtype == np.float16
     out = np.empty((X.shape[0], P.shape[1]), dtype=np.float32 if half else P.dtype)
@@ -95,6 +101,7 @@ class Rows:
     unweighted: Any = None
     _transposed: Any = None
     _double: Rows | None = None
+    _checksum: bytes | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -131,15 +138,36 @@ class Rows:
                     block *= self.shift[here, None]
             yield here, block
 
-    def checksum(self) -> float:
-        """The sum of all entries: tells whether two `Rows` can be of the same X."""
-        if is_sparse(self.X):
-            return float(self.X.data.sum(dtype=np.float64))
-        return float(self.X.sum(dtype=np.float64))
+    def checksum(self) -> bytes:
+        """What X held at the first call, as a CRC-32 of every piece of it: tells whether two `Rows` are of the same X.
+
+        The same for rows in any memory layout. As fast as a sum of all entries.
+        """
+        if self._checksum is None:
+            arrays: tuple[Any, ...] = (self.X,)
+            if is_sparse(self.X):
+                narrow = np.int32 if self.shape[1] < 1 << 31 else np.int64
+                arrays = self.X.data, self.X.indices.astype(narrow, copy=False), self.X.indptr.astype(np.int64)
+            sums = [zlib.crc32(part.data) for array in arrays for part in _parts(array)]
+            self._checksum = np.array([*self.shape, *sums], dtype=np.int64).tobytes()
+        return self._checksum
 
     def ones(self) -> Array:
         """The shift as an array."""
         return np.ones(self.shape[0], dtype=self.dtype) if self.shift is None else self.shift
+
+
+def _parts(array: Array) -> Iterator[Array]:
+    """An array in C-contiguous pieces: rows of X in the dtype to compute in, parts of CSR as they are."""
+    dtype = working_dtype(array.dtype, "X") if array.ndim == 2 else array.dtype
+    step = max(1, _PIECE_BYTES // max(1, dtype.itemsize * math.prod(array.shape[1:])))
+    for start in range(0, len(array), step):
+        part = array[start : start + step]
+        if not part.flags.c_contiguous or part.dtype != dtype:
+            strided, part = part, np.empty(part.shape, dtype=dtype)
+            for column in range(0, part.shape[-1], 64):  # column-major rows a few columns at a time stay in the cache
+                part[..., column : column + 64] = strided[..., column : column + 64]
+        yield part
 
 
 def weighted_csr(X: Any, shift: Array, dtype: np.dtype[Any]) -> Any:
