@@ -30,6 +30,7 @@ __all__ = [
     "positive_or_auto",
     "row_range",
     "shows_progress",
+    "training_files",
 ]
 
 
@@ -178,6 +179,16 @@ def add_training_rows(parser: Any) -> None:
     """
     parser.add_argument("train", nargs="?", metavar="TRAIN", help="training rows: file, folder or '-'")
     add_matrices(parser, "TRAIN")
+
+
+def training_files(arguments: argparse.Namespace) -> dict[str, str | None]:
+    """The files of `add_training_rows`, by their arguments.
+
+    Parameters
+    ----------
+    arguments : Namespace
+    """
+    return {"TRAIN": arguments.train, "--x": arguments.x, "--y": arguments.y}
 
 
 def add_sparsity(parser: Any) -> None:

@@ -23,6 +23,7 @@ from shore.cli.options import (
     constraint,
     positive,
     shows_progress,
+    training_files,
 )
 from shore.cli.outputs import bytes_in_words, check_output
 from shore.compression import COMPRESSIONS
@@ -79,9 +80,9 @@ def _tune(arguments: argparse.Namespace) -> int:
             raise ValueError("--output draws a figure, which needs matplotlib: pip install 'shore[experiments]'")
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("trials.csv", "trials.png"):
-            check_output(str(folder / name), streams=False)
+            check_output(str(folder / name), "--output", training_files(arguments), streams=False)
     if arguments.model is not None:
-        check_output(arguments.model, streams=False)
+        check_output(arguments.model, "--model", training_files(arguments), streams=False)
     arguments.constraint_text, chosen = arguments.constraint, constraint(arguments.constraint)
     started = time.perf_counter()
     dtype = np.dtype(arguments.dtype)

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,59 @@ def test_an_old_output_survives_an_error(files, refused, tmp_path):
     out.write_text("old")
     refused("predict", files.saved, bad_texts(tmp_path), "--block-rows", 1, "--output", out)
     assert out.read_text() == "old"
+
+
+@pytest.fixture
+def copied(files, tmp_path):
+    """A copy of the files, to be damaged if something is wrong; a function of the bits of all of them."""
+    folder = tmp_path / "copied"
+    shutil.copytree(files.folder, folder)
+    return folder, lambda: {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+COLLISIONS = [
+    ("MODEL", ["predict", "m.shore", "test.txt", "--output", "m.shore"]),
+    ("INPUT", ["predict", "m.shore", "test.txt", "--output", "test.txt"]),
+    ("INPUT", ["predict", "m.shore", "X_test.npz", "--output", "X_test.npz"]),
+    ("--labels", ["predict", "m.shore", "test.txt", "--labels", "labels.list", "--output", "labels.list"]),
+    ("--allowed", ["predict", "m.shore", "test.txt", "--allowed", "Y_test.npz", "--output", "Y_test.npz"]),
+    ("--denied", ["predict", "m.shore", "test.txt", "--denied", "Y_test.npz", "--output", "Y_test.npz"]),
+    ("MODEL", ["explain", "m.shore", "test.txt", "--output", "m.shore"]),
+    ("INPUT", ["explain", "m.shore", "test.txt", "--output", "test.txt"]),
+    ("--features", ["explain", "m.shore", "test.txt", "--features", "features.list", "--output", "features.list"]),
+    ("TRAIN", ["fit", "train.txt", "--output", "train.txt"]),
+    ("--x", ["fit", "--x", "X_train.npz", "--y", "Y_train.npz", "--output", "X_train.npz"]),
+    ("--y", ["fit", "--x", "X_train.npz", "--y", "Y_train.npz", "--output", "Y_train.npz"]),
+    ("TRAIN", ["fit", ".", "--output", "X_test.npz"]),  # a folder's files, of its other part too
+    ("TRAIN", ["tune", "train.txt", "--model", "train.txt"]),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), COLLISIONS)
+@pytest.mark.parametrize("spelled", ["the same", "another path", "a link", "a second name"])
+def test_no_command_replaces_what_it_reads(name, words, spelled, copied, refused, monkeypatch):
+    folder, bits = copied
+    monkeypatch.chdir(folder)
+    *others, option, out = words
+    if spelled == "another path":
+        out = os.path.join(folder, "..", folder.name, out)
+    elif spelled != "the same":
+        (os.symlink if spelled == "a link" else os.link)(folder / out, "other.name")
+        out = "other.name"
+    before = bits()
+    assert refused(*others, option, out) == f"{option} {out} would replace {name}, which is read: give another name"
+    assert bits() == before
+
+
+def test_no_command_replaces_its_standard_input(copied):
+    folder, bits = copied
+    before = bits()
+    words = [sys.executable, "-m", "shore", "predict", "m.shore", "-", "--output", "test.txt"]
+    with open(folder / "test.txt", "rb") as data:
+        ended = subprocess.run(words, stdin=data, cwd=folder, capture_output=True)
+    said = b"shore: --output test.txt would replace INPUT, which is read: give another name\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, b"", said)
+    assert bits() == before
 
 
 def test_wrong_files(files, refused, tmp_path):
