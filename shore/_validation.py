@@ -24,6 +24,7 @@ __all__ = [
     "check_seed",
     "check_share",
     "check_size",
+    "check_vector",
     "check_weights",
     "csr_rows",
     "float_dtype",
@@ -216,9 +217,29 @@ def as_array(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
     """What NumPy makes of a list, a data frame or an array."""
     try:
         return np.asarray(value)
-    except (TypeError, ValueError) as error:  # ragged lists, and what other containers raise
+    except MemoryError:
+        raise
+    except Exception as error:  # ragged lists, and whatever the __array__ of other containers raises
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} must be {accepted}: {error}") from None
+
+
+def _refuse_masked(value: Any, name: str) -> None:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
+
+
+def check_vector(values: Any, name: str, size: int) -> npt.NDArray[np.float64]:
+    """So many real numbers, in float64; infinity and NaN are up to the caller."""
+    _refuse_masked(values, name)
+    if is_sparse(values):
+        raise TypeError(f"{name} must be a 1-D array, got a sparse matrix")
+    given = as_array(values, name, f"numbers of shape ({size},)")
+    working_dtype(given.dtype, name)
+    if given.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got {given.shape}")
+    with np.errstate(over="ignore"):
+        return given.astype(np.float64, copy=False)
 
 
 def check_rows(matrix: Any, name: str) -> Any:
@@ -236,8 +257,7 @@ def check_rows(matrix: Any, name: str) -> Any:
         The dtype is the caller's, but for floats wider than float64, which become that; `working_dtype` says which
         one to compute in.
     """
-    if isinstance(matrix, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
+    _refuse_masked(matrix, name)
     rows: Any = matrix if is_sparse(matrix) else as_array(matrix, name, "a 2-D array")
     if not is_sparse(rows):
         working_dtype(rows.dtype, name)
@@ -302,13 +322,7 @@ def check_weights(sample_weight: Any, n: int) -> npt.NDArray[np.float64] | None:
     """Square roots of the weights of n rows; None for ones."""
     if sample_weight is None:
         return None
-    try:
-        with np.errstate(over="ignore"):
-            weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"sample_weight must hold numbers, got {sample_weight!r}") from None
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
+    weights = check_vector(sample_weight, "sample_weight", n)
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
         raise ValueError("sample_weight must be finite, not negative and not all zero")
     return np.asarray(np.sqrt(weights))
