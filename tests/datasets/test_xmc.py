@@ -212,6 +212,19 @@ def test_blocks_before_a_wrong_line_are_read(tmp_path, monkeypatch):
         assert list(reader) == []
 
 
+@pytest.mark.parametrize("rows", [None, 1])
+def test_all_rows_come_once_and_before_any_block(rows):
+    with XmcReader(io.BytesIO(ROWS), rows=rows) as reader:
+        reference.assert_same_bits(reader.read()[0], load(ROWS)[0])
+        assert list(reader) == []
+        with pytest.raises(ValueError, match="<file>: read gives all rows, but some or all were given already"):
+            reader.read()
+    with XmcReader(io.BytesIO(ROWS), rows=rows) as reader:
+        next(reader)
+        with pytest.raises(ValueError, match="<file>: read gives all rows, but some or all were given already"):
+            reader.read()
+
+
 def test_memory_does_not_grow_with_the_file():
     line = b"0,3 1:0.5 3:-2\n"
     peaks = []
