@@ -36,7 +36,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
         with open(path, "wb") as raw, _packed(raw, target) as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")  # short: the name may be as long as names can be
     with removed_on_failure(temporary, path):
         with open(temporary, "xb") as raw:
             with _packed(raw, target) as file:

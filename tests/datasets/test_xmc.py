@@ -129,6 +129,13 @@ class Trickle(io.RawIOBase):
         return self.data.read(min(size, 1))
 
 
+def test_names_as_long_as_names_can_be(tmp_path):
+    path = tmp_path / ("é" * 120 + ".txt")  # 244 bytes of 255
+    save_xmc(path, np.eye(2), np.eye(2))
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    assert load_xmc(path)[0].shape == (2, 2)
+
+
 def test_files_may_give_less_than_is_asked_for():
     for text in (ROWS, gzip.compress(ROWS)):
         for found, expected in zip(load_xmc(Trickle(text)), load(ROWS), strict=True):
