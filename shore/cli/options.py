@@ -292,6 +292,6 @@ def shows_progress(arguments: argparse.Namespace) -> bool:
     ----------
     arguments : Namespace
     """
-    if arguments.quiet or not sys.stderr.isatty():
+    if arguments.quiet or sys.stderr is None or not sys.stderr.isatty():
         return False
     return getattr(arguments, "output", None) != "-" or not sys.stdout.isatty()

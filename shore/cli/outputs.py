@@ -23,7 +23,7 @@ from shore.datasets.xmc import format_rows
 from shore.explanation import Explanation
 
 __all__ = ["FORMATS", "bytes_in_words", "check_output", "explanation_lines", "format_of", "json_text", "open_output",
-           "prediction_bytes", "prediction_header", "print_table"]  # fmt: skip
+           "prediction_bytes", "prediction_header", "print_table", "require_stdout"]  # fmt: skip
 
 FORMATS = ("xmc", "csv", "jsonl")
 
@@ -43,6 +43,8 @@ def check_output(path: str, option: str, inputs: Mapping[str, str | None], *, st
     """
     target = Path(path)
     folder = target.parent
+    if path == "-" and streams:
+        require_stdout()
     if path == "-" or (target.exists() and not target.is_file() and not target.is_dir()):
         if not streams:
             raise ValueError(f"{path}: a model is written to a regular file")
@@ -58,6 +60,12 @@ def check_output(path: str, option: str, inputs: Mapping[str, str | None], *, st
         for name, given in inputs.items():
             if any(os.path.samestat(written, read) for read in _stats(given)):
                 raise ValueError(f"{option} {path} would replace {name}, which is read: give another name")
+
+
+def require_stdout() -> None:
+    """Refuse to work for a standard output that was closed, which would lose it all."""
+    if sys.stdout is None:
+        raise ValueError("standard output is closed, and the results go there")
 
 
 def _stats(given: str | None) -> Iterator[os.stat_result]:

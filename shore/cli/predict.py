@@ -36,6 +36,7 @@ from shore.cli.outputs import (
     prediction_bytes,
     prediction_header,
     print_table,
+    require_stdout,
 )
 from shore.estimator import ShoreRegressor
 
@@ -157,6 +158,7 @@ class _Sums:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
+    require_stdout()
     with _opened(arguments, arguments.input, x=arguments.x, y=arguments.y) as (model, rows):
         s = arguments.sparsity or model.sparsity
         ks = arguments.k or sorted({k for k in (1, 3, 5) if k <= s} | {s})

@@ -25,7 +25,7 @@ from shore.cli.options import (
     shows_progress,
     training_files,
 )
-from shore.cli.outputs import bytes_in_words, check_output
+from shore.cli.outputs import bytes_in_words, check_output, require_stdout
 from shore.compression import COMPRESSIONS
 from shore.tuning import Trial, Tuning, tune
 
@@ -74,6 +74,8 @@ def _fit_command(arguments: argparse.Namespace, best: Trial) -> str:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
+    if not arguments.quiet:
+        require_stdout()
     folder = None if arguments.output is None else Path(arguments.output)
     if folder is not None:
         if importlib.util.find_spec("matplotlib") is None:

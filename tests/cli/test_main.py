@@ -244,6 +244,46 @@ def test_help_lists_the_commands(capsys):
     assert all(f"    {command}" in printed for command in COMMANDS)
 
 
+# ---- streams that are closed ----
+
+
+def closed(number, *words):
+    """A command that is started without standard input, output or error: its code, and what it wrote to the others."""
+    command = [sys.executable, "-m", "shore", *map(str, words)]
+    ended = subprocess.run(command, capture_output=True, preexec_fn=lambda: os.close(number))
+    return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+
+
+def test_closed_standard_output(files, tmp_path):
+    said = "shore: standard output is closed, and the results go there\n"
+    for words in (
+        ("info", files.saved), ("predict", files.saved, files.test), ("explain", files.saved, files.test),
+        ("evaluate", files.saved, files.test), ("tune", files.train), ("demo",), ("versions",),
+    ):  # fmt: skip
+        assert closed(1, *words) == (2, "", said)
+    for words in (
+        ("predict", files.saved, files.test, "--output", tmp_path / "a"),
+        ("fit", files.train, "--output", tmp_path / "b"),
+        ("tune", files.train, "--components", 16, "--alphas", 1, "--quiet", "--model", tmp_path / "c"),
+    ):  # fmt: skip
+        assert closed(1, *words) == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_closed_standard_input(files, tmp_path):
+    said = "shore: standard input is closed, and '-' reads it\n"
+    for words in (("predict", files.saved, "-"), ("fit", "-", "--output", tmp_path / "m")):
+        assert closed(0, *words) == (2, "", said)
+    assert closed(0, "predict", files.saved, files.test, "--output", tmp_path / "p") == (0, "", "")
+
+
+def test_closed_standard_error(files, tmp_path):
+    code, printed, _ = closed(2, "predict", files.saved, files.test)
+    assert (code, printed.count("\n")) == (0, 31)
+    assert closed(2, "evaluate", files.saved, files.test)[0] == 0
+    assert closed(2, "predict", files.saved, tmp_path / "none") == (2, "", "")  # and no words where results belong
+
+
 # ---- signals and pipes ----
 
 
