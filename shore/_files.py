@@ -16,9 +16,12 @@ __all__ = ["path_name", "removed_on_failure", "replacing"]
 def path_name(path: Any) -> str:
     """The name of a file, as text."""
     try:
-        return os.fsdecode(path)
+        name = os.fsdecode(path)
     except TypeError:
         raise TypeError(f"path must be a str or os.PathLike, got {path!r} of type {type(path).__name__}") from None
+    if "\0" in name:
+        raise ValueError(f"path must not hold NUL characters, got {name!r}")
+    return name
 
 
 @contextmanager

@@ -17,6 +17,7 @@ __all__ = [
     "check_alpha",
     "check_entries",
     "check_finite_rows",
+    "check_flag",
     "check_number",
     "check_outputs",
     "check_positive",
@@ -25,7 +26,9 @@ __all__ = [
     "check_share",
     "check_size",
     "check_vector",
+    "check_verbose",
     "check_weights",
+    "check_width",
     "csr_rows",
     "float_dtype",
     "is_sparse",
@@ -59,7 +62,7 @@ def float_dtype(dtype: Any) -> np.dtype[Any]:
         try:
             if dtype is not None and accepted == dtype:
                 return accepted
-        except TypeError:  # not a dtype at all
+        except Exception:  # not a dtype at all: NumPy raises errors of several types, and arrays have no one truth
             break
     raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
 
@@ -120,6 +123,20 @@ def check_alpha(alpha: Any) -> None:
     """A penalty, or 'auto'."""
     if not (isinstance(alpha, str) and alpha == "auto"):
         check_number(alpha, "alpha", "a number of at least 0 or 'auto'", closed=True)
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
+    return bool(value)
+
+
+def check_verbose(verbose: Any) -> bool:
+    """Whether to show progress: a number that is not 0, or True."""
+    if isinstance(verbose, bool | np.bool_):
+        return bool(verbose)
+    return check_number(verbose, "verbose", "a number of at least 0", closed=True) > 0
 
 
 def check_share(value: Any, name: str) -> None:
@@ -287,6 +304,12 @@ def require_some(matrix: Any, name: str, column: str) -> None:
             raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
 
 
+def check_width(matrix: Any, name: str) -> None:
+    """Refuse a sparse matrix of more columns than an array has entries; what memory lacks is a MemoryError."""
+    if matrix.shape[1] > _MOST_ENTRIES:
+        raise ValueError(f"{name} has {matrix.shape[1]} columns, and at most 2**59 can be worked with")
+
+
 def check_finite_rows(X: Any, dtype: np.dtype[Any]) -> Any:
     """Rows of X, all finite in the dtype to compute in; CSR in that dtype, dense rows as they came."""
     rows = check_rows(X, "X")
@@ -313,6 +336,8 @@ def check_outputs(Y: Any, rows: Any) -> sparse.csr_array:
         raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
     require_some(rows, "X", "feature")
     require_some(outputs, "Y", "output")
+    check_width(rows, "X")
+    check_width(outputs, "Y")
     if not np.isfinite(outputs.data).all():
         raise ValueError("Y must be finite, but it holds NaN or infinity")
     return outputs

@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from shore._validation import canonical_csr, check_number, check_positive, check_rows, check_vector, is_sparse
+from shore._validation import (
+    canonical_csr,
+    check_number,
+    check_positive,
+    check_rows,
+    check_vector,
+    check_width,
+    is_sparse,
+)
 from shore.compression import Compression
 
 __all__ = [
@@ -165,7 +173,7 @@ def ndcg_at_k(Y_true: Any, Y_pred: Any, k: int) -> float:
     """
     k = check_positive(k, "k")
     true, rows, _, ranks = _hits(Y_true, Y_pred, k)
-    n_true = np.minimum(np.diff(true.indptr), k)
+    n_true = np.minimum(np.diff(true.indptr), min(k, true.nnz))
     most = max(int(n_true.max(initial=0)), int(ranks.max(initial=-1)) + 1)  # not k, nor K, which may be huge
     gains = 1.0 / np.log2(np.arange(2, most + 2))
     ideal = np.concatenate([[0.0], np.cumsum(gains)])[n_true]
@@ -196,6 +204,7 @@ def propensities(Y_train: Any, *, a: float = 0.55, b: float = 1.5) -> npt.NDArra
     array([0.8  , 0.721])
     """
     true = non_zeros(Y_train, "Y_train")
+    check_width(true, "Y_train")
     return propensities_of_counts(np.bincount(true.indices, minlength=true.shape[1]), true.shape[0], a, b)
 
 
@@ -380,8 +389,15 @@ def _distance(Y: Any, name: str, B: Any, compression: Compression | None) -> flo
         block = scores[here].toarray() if is_sparse(scores) else np.asarray(scores[here])
         if not np.isfinite(block).all():
             raise ValueError("B must not hold NaN or infinity")
-        compressed = outputs[here].toarray() if compression is None else compression.compress(outputs[here])
+        compressed = outputs[here].toarray() if compression is None else _compressed(outputs[here], name, compression)
         with np.errstate(over="ignore"):
             difference = compressed.astype(np.float64) - block
             total += float(np.einsum("ij,ij->", difference, difference))
     return _mean(_in_range(total, f"{name} and B"), n)
+
+
+def _compressed(outputs: Any, name: str, compression: Compression) -> npt.NDArray[Any]:
+    try:
+        return compression.compress(outputs)
+    except ValueError as error:  # which calls them Y
+        raise ValueError(f"{name}{str(error).removeprefix('Y')}") from None

@@ -127,6 +127,11 @@ def test_losses_equal_dense_arithmetic(kind, monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             training_loss(*arguments)
+    small = kind(16, 40)
+    for huge in (1e300, 3e38):
+        for loss, name in ((training_loss, "Y"), (prediction_loss, "Y_pred")):
+            with pytest.raises(ValueError, match=f"{name} (must be finite in float32|is too large: its compression)"):
+                loss(np.full_like(Y, huge), B, small)
     with pytest.raises(TypeError, match="compression must be a compression or None, got ndarray"):
         prediction_loss(Y, B, phi.toarray())
 
@@ -140,6 +145,9 @@ def test_more_entries_than_numbers_of_64_bits():
     for metric in (precision_at_k, recall_at_k, ndcg_at_k):
         assert metric(true, predicted, 1) == 0.5
         assert metric(true, predicted, K) == (0.5 if metric is not precision_at_k else 0.5 / K)
+    assert ndcg_at_k(np.eye(3), np.eye(3), 10**30) == 1
+    with pytest.raises(ValueError, match=r"Y_train has .* columns, and at most 2\*\*59 can be worked with"):
+        propensities(sparse.csr_array((128, 4 * K)))
     first, other = (sparse.csr_array(([1.0], ([row], [7])), shape=(128, K)) for row in (0, 64))
     assert precision_at_k(first, other, 1) == 0
 

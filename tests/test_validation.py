@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import shore
+from shore._validation import check_flag
 
 
 def spoiled(kind, **arrays):
@@ -108,3 +109,20 @@ def test_weights_of_any_real_dtype(dtype):
     fitted = shore.ShoreRegressor(1, n_components=16).fit(np.eye(4), np.eye(4), np.array([1, 0, 1, 1], dtype=dtype))
     expected = shore.ShoreRegressor(1, n_components=16).fit(np.eye(4), np.eye(4), [1.0, 0.0, 1.0, 1.0])
     np.testing.assert_array_equal(fitted.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("width", [2**60, 2**62])
+def test_more_columns_than_an_array_has_entries(width):
+    wide = sparse.csr_array((np.ones(4), np.arange(4), np.arange(5)), shape=(4, width))
+    model = shore.ShoreRegressor(1, n_components=16)
+    for name, pair in (("X", (wide, np.eye(4))), ("Y", (np.eye(4), wide))):
+        for fit in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match=rf"{name} has {width} columns, and at most 2\*\*59"):
+                fit(*pair)
+
+
+def test_flags():
+    assert [check_flag(value, "flag") for value in (True, False, np.True_, np.False_)] == [True, False, True, False]
+    for wrong in (1, 0, None, "True", np.ones(2), np.array(True)):
+        with pytest.raises(TypeError, match="flag must be True or False"):
+            check_flag(wrong, "flag")

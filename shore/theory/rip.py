@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_number, check_positive, check_seed
+from shore._validation import check_flag, check_number, check_positive, check_seed
 from shore.compression import Compression
 from shore.theory._data import Array, blocks, check_compression, columns_of
 from shore.theory.bounds import log_binomial
@@ -166,6 +166,7 @@ def rip_estimate(
     k = check_positive(sparsity, "sparsity", K)
     n_supports = check_positive(n_supports, "n_supports")
     confidence = check_number(confidence, "confidence", "a number between 0 and 1", 0, 1)
+    refine = check_flag(refine, "refine")
     rng = np.random.default_rng(check_seed(seed, "seed"))
     threads = resolve_n_threads(n_threads)
 

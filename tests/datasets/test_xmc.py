@@ -117,6 +117,17 @@ def test_paths_and_files(tmp_path):
         XmcReader(3)
     with pytest.raises(TypeError, match="path must be a str"):
         save_xmc(3, X, Y)
+    with pytest.raises(TypeError, match="path must be a file opened in binary mode, but its write takes no bytes"):
+        save_xmc(io.StringIO(), X, Y)
+    for use in (load_xmc, XmcReader, lambda path: save_xmc(path, X, Y)):
+        with pytest.raises(ValueError, match="path must not hold NUL characters"):
+            use("a\0b")
+
+
+@pytest.mark.parametrize("wrong", [2, True, "0", None, np.array([0, 1]), [0]])
+def test_wrong_bases(wrong):
+    with pytest.raises(ValueError, match="index_base must be 0 or 1"):
+        load_xmc(io.BytesIO(ROWS), index_base=wrong)
 
 
 class Trickle(io.RawIOBase):

@@ -110,6 +110,8 @@ def test_many_outputs_never_make_phi_dense():
         ({"n_supports": 0}, ValueError, "n_supports"),
         ({"confidence": 1.0}, ValueError, "confidence must be a number between 0 and 1, got 1.0"),
         ({"seed": -1}, ValueError, "seed"),
+        ({"refine": np.ones(2)}, TypeError, "refine must be True or False"),
+        ({"refine": "no"}, TypeError, "refine must be True or False, got 'no' of type str"),
         ({"n_threads": 0}, ValueError, "n_threads"),
     ],
     ids=str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
@@ -71,7 +72,7 @@ def load_xmc(path: Any, *, dtype: npt.DTypeLike = np.float32, index_base: int = 
 
 
 def _check_base(index_base: Any) -> None:
-    if isinstance(index_base, bool) or index_base not in (0, 1):
+    if isinstance(index_base, bool) or not isinstance(index_base, numbers.Real) or index_base not in (0, 1):
         raise ValueError(f"index_base must be 0 or 1, got {index_base!r}")
 
 
