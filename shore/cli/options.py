@@ -70,14 +70,16 @@ def _wrapped(paragraph: str) -> str:
 
 
 def positive(text: str) -> int:
-    """An integer of at least 1.
+    """An integer of at least 1, of at most 18 digits.
 
     Parameters
     ----------
     text : str
     """
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
+    if not (text.isascii() and text.isdigit() and text.strip("0")):
         raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
+    if len(text) > 18:
+        raise argparse.ArgumentTypeError(f"expected a positive integer of at most 18 digits, got {text!r}")
     return int(text)
 
 

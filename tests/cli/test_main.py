@@ -178,6 +178,8 @@ def test_wrong_arguments(files, refused, tmp_path):
         (("fit", "--x", "X.npz", "--output", tmp_path / "m"), "--x and --y belong together"),
         ((*fit, "--components", "many"), "argument --components: expected a positive integer, got 'many'"),
         ((*fit, "--sparsity", "0"), "argument --sparsity: expected a positive integer, got '0'"),
+        ((*fit, "--sparsity", "9" * 23), "argument --sparsity: expected a positive integer of at most 18 digits, got"),
+        ((*fit, "--sparsity", "9" * 5000), "argument --sparsity: expected a positive integer of at most 18 digits"),
         ((*fit, "--alpha", "x"), "argument --alpha: expected a number or 'auto', got 'x'"),
         ((*fit, "--alpha", "-1"), "alpha must be a number of at least 0"),
         ((*fit, "--constraint", "box:1:2"), "Box needs low <= 0 <= high"),
