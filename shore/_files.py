@@ -16,9 +16,12 @@ __all__ = ["path_name", "removed_on_failure", "replacing"]
 def path_name(path: Any) -> str:
     """The name of a file, as text."""
     try:
-        return os.fsdecode(path)
+        name = os.fsdecode(path)
     except TypeError:
         raise TypeError(f"path must be a str or os.PathLike, got {path!r} of type {type(path).__name__}") from None
+    if "\0" in name:
+        raise ValueError(f"path must not hold NUL characters, got {name!r}")
+    return name
 
 
 @contextmanager
@@ -36,7 +39,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
         with open(path, "wb") as raw, _packed(raw, target) as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")  # short: the name may be as long as names can be
     with removed_on_failure(temporary, path):
         with open(temporary, "xb") as raw:
             with _packed(raw, target) as file:

@@ -17,6 +17,7 @@ __all__ = [
     "check_alpha",
     "check_entries",
     "check_finite_rows",
+    "check_flag",
     "check_number",
     "check_outputs",
     "check_positive",
@@ -24,7 +25,10 @@ __all__ = [
     "check_seed",
     "check_share",
     "check_size",
+    "check_vector",
+    "check_verbose",
     "check_weights",
+    "check_width",
     "csr_rows",
     "float_dtype",
     "is_sparse",
@@ -58,7 +62,7 @@ def float_dtype(dtype: Any) -> np.dtype[Any]:
         try:
             if dtype is not None and accepted == dtype:
                 return accepted
-        except TypeError:  # not a dtype at all
+        except Exception:  # not a dtype at all: NumPy raises errors of several types, and arrays have no one truth
             break
     raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
 
@@ -119,6 +123,20 @@ def check_alpha(alpha: Any) -> None:
     """A penalty, or 'auto'."""
     if not (isinstance(alpha, str) and alpha == "auto"):
         check_number(alpha, "alpha", "a number of at least 0 or 'auto'", closed=True)
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
+    return bool(value)
+
+
+def check_verbose(verbose: Any) -> bool:
+    """Whether to show progress: a number that is not 0, or True."""
+    if isinstance(verbose, bool | np.bool_):
+        return bool(verbose)
+    return check_number(verbose, "verbose", "a number of at least 0", closed=True) > 0
 
 
 def check_share(value: Any, name: str) -> None:
@@ -216,9 +234,29 @@ def as_array(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
     """What NumPy makes of a list, a data frame or an array."""
     try:
         return np.asarray(value)
-    except (TypeError, ValueError) as error:  # ragged lists, and what other containers raise
+    except MemoryError:
+        raise
+    except Exception as error:  # ragged lists, and whatever the __array__ of other containers raises
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} must be {accepted}: {error}") from None
+
+
+def _refuse_masked(value: Any, name: str) -> None:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
+
+
+def check_vector(values: Any, name: str, size: int) -> npt.NDArray[np.float64]:
+    """So many real numbers, in float64; infinity and NaN are up to the caller."""
+    _refuse_masked(values, name)
+    if is_sparse(values):
+        raise TypeError(f"{name} must be a 1-D array, got a sparse matrix")
+    given = as_array(values, name, f"numbers of shape ({size},)")
+    working_dtype(given.dtype, name)
+    if given.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got {given.shape}")
+    with np.errstate(over="ignore"):
+        return given.astype(np.float64, copy=False)
 
 
 def check_rows(matrix: Any, name: str) -> Any:
@@ -236,8 +274,7 @@ def check_rows(matrix: Any, name: str) -> Any:
         The dtype is the caller's, but for floats wider than float64, which become that; `working_dtype` says which
         one to compute in.
     """
-    if isinstance(matrix, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
+    _refuse_masked(matrix, name)
     rows: Any = matrix if is_sparse(matrix) else as_array(matrix, name, "a 2-D array")
     if not is_sparse(rows):
         working_dtype(rows.dtype, name)
@@ -267,6 +304,12 @@ def require_some(matrix: Any, name: str, column: str) -> None:
             raise ValueError(f"{name} has 0 {what}(s) (shape={matrix.shape}) while a minimum of 1 is required.")
 
 
+def check_width(matrix: Any, name: str) -> None:
+    """Refuse a sparse matrix of more columns than an array has entries; what memory lacks is a MemoryError."""
+    if matrix.shape[1] > _MOST_ENTRIES:
+        raise ValueError(f"{name} has {matrix.shape[1]} columns, and at most 2**59 can be worked with")
+
+
 def check_finite_rows(X: Any, dtype: np.dtype[Any]) -> Any:
     """Rows of X, all finite in the dtype to compute in; CSR in that dtype, dense rows as they came."""
     rows = check_rows(X, "X")
@@ -293,6 +336,8 @@ def check_outputs(Y: Any, rows: Any) -> sparse.csr_array:
         raise ValueError(f"X and Y must have the same number of rows, got {rows.shape[0]} and {outputs.shape[0]}")
     require_some(rows, "X", "feature")
     require_some(outputs, "Y", "output")
+    check_width(rows, "X")
+    check_width(outputs, "Y")
     if not np.isfinite(outputs.data).all():
         raise ValueError("Y must be finite, but it holds NaN or infinity")
     return outputs
@@ -302,13 +347,7 @@ def check_weights(sample_weight: Any, n: int) -> npt.NDArray[np.float64] | None:
     """Square roots of the weights of n rows; None for ones."""
     if sample_weight is None:
         return None
-    try:
-        with np.errstate(over="ignore"):
-            weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"sample_weight must hold numbers, got {sample_weight!r}") from None
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}")
+    weights = check_vector(sample_weight, "sample_weight", n)
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
         raise ValueError("sample_weight must be finite, not negative and not all zero")
     return np.asarray(np.sqrt(weights))

@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from shore._validation import canonical_csr, check_number, check_positive, check_rows, is_sparse
+from shore._validation import (
+    canonical_csr,
+    check_number,
+    check_positive,
+    check_rows,
+    check_vector,
+    check_width,
+    is_sparse,
+)
 from shore.compression import Compression
 
 __all__ = [
@@ -66,8 +74,11 @@ def _hits(
     """The true outputs as CSR, and those among the k best predicted: their rows, columns and ranks."""
     true, predicted = _pair(Y_true, Y_pred)
     rows, columns, ranks = _ranked(predicted, k)
-    relevant = _rows_of(true) * true.shape[1] + true.indices
-    hit = np.isin(rows * true.shape[1] + columns, relevant)
+    (n, K), of_true, of_predicted = true.shape, true.indices, columns
+    if n * K > np.iinfo(np.int64).max:  # entries are counted with the columns that are in use alone
+        used, numbers = np.unique(np.concatenate([true.indices, columns]), return_inverse=True)
+        K, of_true, of_predicted = len(used), numbers[: true.nnz], numbers[true.nnz :]
+    hit = np.isin(rows * K + of_predicted, _rows_of(true) * K + of_true)
     return true, rows[hit], columns[hit], ranks[hit]
 
 
@@ -162,9 +173,10 @@ def ndcg_at_k(Y_true: Any, Y_pred: Any, k: int) -> float:
     """
     k = check_positive(k, "k")
     true, rows, _, ranks = _hits(Y_true, Y_pred, k)
-    most = min(k, max(1, true.shape[1]))
+    n_true = np.minimum(np.diff(true.indptr), min(k, true.nnz))
+    most = max(int(n_true.max(initial=0)), int(ranks.max(initial=-1)) + 1)  # not k, nor K, which may be huge
     gains = 1.0 / np.log2(np.arange(2, most + 2))
-    ideal = np.concatenate([[0.0], np.cumsum(gains)])[np.minimum(np.diff(true.indptr), most)]
+    ideal = np.concatenate([[0.0], np.cumsum(gains)])[n_true]
     return _mean(np.sum(gains[ranks] / ideal[rows]), true.shape[0])
 
 
@@ -192,6 +204,7 @@ def propensities(Y_train: Any, *, a: float = 0.55, b: float = 1.5) -> npt.NDArra
     array([0.8  , 0.721])
     """
     true = non_zeros(Y_train, "Y_train")
+    check_width(true, "Y_train")
     return propensities_of_counts(np.bincount(true.indices, minlength=true.shape[1]), true.shape[0], a, b)
 
 
@@ -259,17 +272,15 @@ def propensity_scored_sums(Y_true: Any, Y_pred: Any, k: int, propensity: Any) ->
     best = true.copy()
     best.data = weights[best.indices]
     _, reachable, _ = _ranked(best, k)
-    return float(weights[columns].sum()), float(weights[reachable].sum())
+    with np.errstate(over="ignore"):
+        reached, most = float(weights[columns].sum()), float(weights[reachable].sum())
+    if not math.isfinite(most):  # the larger of the two
+        raise ValueError("propensity is too small: sums of its reciprocals leave the range of float64")
+    return reached, most
 
 
 def _check_propensity(propensity: Any, n_outputs: int) -> npt.NDArray[np.float64]:
-    try:
-        with np.errstate(over="ignore"):
-            values = np.asarray(propensity, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"propensity must hold numbers, got {propensity!r}") from None
-    if values.shape != (n_outputs,):
-        raise ValueError(f"propensity must have shape ({n_outputs},), got {values.shape}")
+    values = check_vector(propensity, "propensity", n_outputs)
     # the reciprocal of what is smaller is no number
     if not (np.isfinite(values).all() and np.all(values >= np.finfo(np.float64).tiny)):
         raise ValueError("propensity must be positive and finite")
@@ -378,8 +389,15 @@ def _distance(Y: Any, name: str, B: Any, compression: Compression | None) -> flo
         block = scores[here].toarray() if is_sparse(scores) else np.asarray(scores[here])
         if not np.isfinite(block).all():
             raise ValueError("B must not hold NaN or infinity")
-        compressed = outputs[here].toarray() if compression is None else compression.compress(outputs[here])
+        compressed = outputs[here].toarray() if compression is None else _compressed(outputs[here], name, compression)
         with np.errstate(over="ignore"):
             difference = compressed.astype(np.float64) - block
             total += float(np.einsum("ij,ij->", difference, difference))
     return _mean(_in_range(total, f"{name} and B"), n)
+
+
+def _compressed(outputs: Any, name: str, compression: Compression) -> npt.NDArray[Any]:
+    try:
+        return compression.compress(outputs)
+    except ValueError as error:  # which calls them Y
+        raise ValueError(f"{name}{str(error).removeprefix('Y')}") from None

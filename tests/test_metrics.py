@@ -90,7 +90,13 @@ def test_perfect_and_useless_predictions():
     for wrong, error, words in (
         ([1.0], ValueError, r"propensity must have shape \(15,\), got \(1,\)"),
         (np.zeros(15), ValueError, "propensity must be positive"),
-        (["x"] * 15, TypeError, "propensity must hold numbers"),
+        (["x"] * 15, TypeError, "propensity must hold real numbers"),
+        (["0.5"] * 15, TypeError, "propensity must hold real numbers"),
+        (np.ones(15) + 1j, TypeError, "propensity must hold real numbers"),
+        (np.ones(15, dtype="m8[s]"), TypeError, "propensity must hold real numbers"),
+        (np.ma.masked_array(np.ones(15), True), TypeError, "propensity is a masked array"),
+        (sparse.csr_array(np.ones((1, 15))), TypeError, "propensity must be a 1-D array, got a sparse matrix"),
+        (np.full(15, 3e-308), ValueError, "propensity is too small: sums of its reciprocals leave the range"),
     ):
         with pytest.raises(error, match=words):
             propensity_scored_precision_at_k(Y, Y, 1, wrong)
@@ -121,8 +127,29 @@ def test_losses_equal_dense_arithmetic(kind, monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             training_loss(*arguments)
+    small = kind(16, 40)
+    for huge in (1e300, 3e38):
+        for loss, name in ((training_loss, "Y"), (prediction_loss, "Y_pred")):
+            with pytest.raises(ValueError, match=f"{name} (must be finite in float32|is too large: its compression)"):
+                loss(np.full_like(Y, huge), B, small)
     with pytest.raises(TypeError, match="compression must be a compression or None, got ndarray"):
         prediction_loss(Y, B, phi.toarray())
+
+
+def test_more_entries_than_numbers_of_64_bits():
+    K = 1 << 58  # where row 64 begins, 64·K + j is j: that of row 0
+    rows, columns = np.arange(128), np.arange(128) % 64
+    true, predicted = (
+        sparse.csr_array((np.ones(128), (rows, at)), shape=(128, K)) for at in (columns, (columns + (rows >= 64)) % 64)
+    )
+    for metric in (precision_at_k, recall_at_k, ndcg_at_k):
+        assert metric(true, predicted, 1) == 0.5
+        assert metric(true, predicted, K) == (0.5 if metric is not precision_at_k else 0.5 / K)
+    assert ndcg_at_k(np.eye(3), np.eye(3), 10**30) == 1
+    with pytest.raises(ValueError, match=r"Y_train has .* columns, and at most 2\*\*59 can be worked with"):
+        propensities(sparse.csr_array((128, 4 * K)))
+    first, other = (sparse.csr_array(([1.0], ([row], [7])), shape=(128, K)) for row in (0, 64))
+    assert precision_at_k(first, other, 1) == 0
 
 
 def test_what_counts_as_predicted():

@@ -101,7 +101,8 @@ def _warn(
 
 
 def _say(words: str) -> None:
-    print(f"shore: {' '.join(words.split())}", file=sys.stderr)
+    if sys.stderr is not None:  # print would take standard output instead
+        print(f"shore: {' '.join(words.split())}", file=sys.stderr)
 
 
 def _words(error: BaseException) -> str:
@@ -123,11 +124,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _ended_by_signals(), np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.showwarning = _warn
             code = int(arguments.run(arguments))
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return code
     except BrokenPipeError:
         # What is still in the buffer must not be tried again when the interpreter ends.
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except (ValueError, TypeError, OSError, MemoryError) as error:

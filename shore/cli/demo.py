@@ -11,7 +11,7 @@ import numpy as np
 from shore._show_versions import show_versions
 from shore._version import __version__
 from shore.cli.options import command
-from shore.cli.outputs import print_table
+from shore.cli.outputs import print_table, require_stdout
 from shore.datasets import make_synthetic
 from shore.estimator import ShoreRegressor
 from shore.metrics import precision_at_k
@@ -21,6 +21,7 @@ __all__ = ["add_parsers"]
 
 def _demo(arguments: argparse.Namespace) -> int:
     """Run the method on a synthetic problem of the paper's kind: compress the outputs, fit, decode, compare."""
+    require_stdout()
     n, d, K, s, m = (
         arguments.samples, arguments.features, arguments.outputs, arguments.sparsity, arguments.components,
     )  # fmt: skip
@@ -61,6 +62,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _versions(arguments: argparse.Namespace) -> int:
+    require_stdout()
     show_versions()
     return 0
 

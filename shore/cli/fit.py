@@ -26,6 +26,7 @@ from shore.cli.options import (
     positive,
     positive_or_auto,
     shows_progress,
+    training_files,
 )
 from shore.cli.outputs import bytes_in_words, check_output
 from shore.compression import COMPRESSIONS
@@ -117,7 +118,7 @@ def _model(arguments: argparse.Namespace) -> ShoreRegressor:
 
 
 def _fit(arguments: argparse.Namespace) -> int:
-    check_output(arguments.output, streams=False)
+    check_output(arguments.output, "--output", training_files(arguments), streams=False)
     model = _model(arguments)
     started = time.perf_counter()
     dtype = float_dtype(model.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 from shore import modelfile
 from shore.cli.options import add_model_file, command
-from shore.cli.outputs import bytes_in_words, json_text
+from shore.cli.outputs import bytes_in_words, json_text, require_stdout
 
 __all__ = ["add_parser"]
 
@@ -45,6 +45,7 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _info(arguments: argparse.Namespace) -> int:
+    require_stdout()
     found = modelfile.inspect(arguments.model, verify=arguments.verify)
     if arguments.json:
         print(json_text(found))

@@ -126,6 +126,8 @@ def open_rows(
         return
     place = Path(str(path))
     if str(path) == "-":
+        if sys.stdin is None:
+            raise ValueError("standard input is closed, and '-' reads it")
         with _of_text(_StandardInput(), dtype, block_rows) as rows:
             yield rows
     elif place.is_dir():

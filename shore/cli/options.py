@@ -30,6 +30,7 @@ __all__ = [
     "positive_or_auto",
     "row_range",
     "shows_progress",
+    "training_files",
 ]
 
 
@@ -69,14 +70,16 @@ def _wrapped(paragraph: str) -> str:
 
 
 def positive(text: str) -> int:
-    """An integer of at least 1.
+    """An integer of at least 1, of at most 18 digits.
 
     Parameters
     ----------
     text : str
     """
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
+    if not (text.isascii() and text.isdigit() and text.strip("0")):
         raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
+    if len(text) > 18:
+        raise argparse.ArgumentTypeError(f"expected a positive integer of at most 18 digits, got {text!r}")
     return int(text)
 
 
@@ -180,6 +183,16 @@ def add_training_rows(parser: Any) -> None:
     add_matrices(parser, "TRAIN")
 
 
+def training_files(arguments: argparse.Namespace) -> dict[str, str | None]:
+    """The files of `add_training_rows`, by their arguments.
+
+    Parameters
+    ----------
+    arguments : Namespace
+    """
+    return {"TRAIN": arguments.train, "--x": arguments.x, "--y": arguments.y}
+
+
 def add_sparsity(parser: Any) -> None:
     """Add --sparsity of a model that is to be fitted.
 
@@ -281,6 +294,6 @@ def shows_progress(arguments: argparse.Namespace) -> bool:
     ----------
     arguments : Namespace
     """
-    if arguments.quiet or not sys.stderr.isatty():
+    if arguments.quiet or sys.stderr is None or not sys.stderr.isatty():
         return False
     return getattr(arguments, "output", None) != "-" or not sys.stdout.isatty()

@@ -8,8 +8,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,33 @@ import numpy.typing as npt
 from scipy import sparse
 
 from shore._files import replacing
+from shore.datasets.files import find_files
 from shore.datasets.xmc import format_rows
 from shore.explanation import Explanation
 
 __all__ = ["FORMATS", "bytes_in_words", "check_output", "explanation_lines", "format_of", "json_text", "open_output",
-           "prediction_bytes", "prediction_header", "print_table"]  # fmt: skip
+           "prediction_bytes", "prediction_header", "print_table", "require_stdout"]  # fmt: skip
 
 FORMATS = ("xmc", "csv", "jsonl")
 
 
-def check_output(path: str, *, streams: bool) -> None:
-    """Refuse an output that cannot be written before anything is computed for it.
+def check_output(path: str, option: str, inputs: Mapping[str, str | None], *, streams: bool) -> None:
+    """Refuse an output that cannot be written, or that is an input, before anything is computed for it.
 
     Parameters
     ----------
     path : str
+    option : str
+        What named it, for errors.
+    inputs : dict of str or None
+        The files and folders that the command reads, by their arguments; ``-`` is standard input.
     streams : bool
         Whether it may be standard output, a device or a pipe.
     """
     target = Path(path)
     folder = target.parent
+    if path == "-" and streams:
+        require_stdout()
     if path == "-" or (target.exists() and not target.is_file() and not target.is_dir()):
         if not streams:
             raise ValueError(f"{path}: a model is written to a regular file")
@@ -48,6 +55,32 @@ def check_output(path: str, *, streams: bool) -> None:
         raise ValueError(f"{path}: is a folder")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{path}: the folder {folder} cannot be written to")
+    if target.exists():
+        written = target.stat()
+        for name, given in inputs.items():
+            if any(os.path.samestat(written, read) for read in _stats(given)):
+                raise ValueError(f"{option} {path} would replace {name}, which is read: give another name")
+
+
+def require_stdout() -> None:
+    """Refuse to work for a standard output that was closed, which would lose it all."""
+    if sys.stdout is None:
+        raise ValueError("standard output is closed, and the results go there")
+
+
+def _stats(given: str | None) -> Iterator[os.stat_result]:
+    """What the system knows of a file that is read, or of those of a data set's folder; nothing of what is not there.
+
+    Links lead to their file, and all names of a file are the same.
+    """
+    with suppress(OSError, ValueError, AttributeError):  # whoever reads it says what is wrong
+        if given == "-":
+            yield os.fstat(sys.stdin.fileno())
+        elif given is not None and os.path.isdir(given):
+            for files in find_files(Path(given)):
+                yield from map(os.stat, files or ())
+        elif given is not None:
+            yield os.stat(given)
 
 
 @contextmanager

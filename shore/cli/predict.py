@@ -36,6 +36,7 @@ from shore.cli.outputs import (
     prediction_bytes,
     prediction_header,
     print_table,
+    require_stdout,
 )
 from shore.estimator import ShoreRegressor
 
@@ -71,8 +72,15 @@ def _limits(
 # ------------------------------------------------------------ predict
 
 
+def _check_output(arguments: argparse.Namespace) -> None:
+    """Refuse an output that cannot be written, or is among the files that the command reads."""
+    named = {name: getattr(arguments, name, None) for name in ("labels", "allowed", "denied", "features")}
+    inputs = {"MODEL": arguments.model, "INPUT": arguments.input, **{f"--{name}": p for name, p in named.items()}}
+    check_output(arguments.output, "--output", inputs, streams=True)
+
+
 def _predict(arguments: argparse.Namespace) -> int:
-    check_output(arguments.output, streams=True)
+    _check_output(arguments)
     kind = format_of(arguments.output, arguments.format)
     if arguments.plain and kind != "xmc":
         raise ValueError(f"--plain is for --format xmc, and this is {kind}")
@@ -150,6 +158,7 @@ class _Sums:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
+    require_stdout()
     with _opened(arguments, arguments.input, x=arguments.x, y=arguments.y) as (model, rows):
         s = arguments.sparsity or model.sparsity
         ks = arguments.k or sorted({k for k in (1, 3, 5) if k <= s} | {s})
@@ -183,7 +192,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    check_output(arguments.output, streams=True)
+    _check_output(arguments)
     kind = arguments.format or ("jsonl" if format_of(arguments.output, None) == "jsonl" else "text")
     first, last = arguments.rows
     with _opened(arguments, arguments.input, inputs_alone=True) as (model, rows):

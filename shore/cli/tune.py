@@ -23,8 +23,9 @@ from shore.cli.options import (
     constraint,
     positive,
     shows_progress,
+    training_files,
 )
-from shore.cli.outputs import bytes_in_words, check_output
+from shore.cli.outputs import bytes_in_words, check_output, require_stdout
 from shore.compression import COMPRESSIONS
 from shore.tuning import Trial, Tuning, tune
 
@@ -73,15 +74,17 @@ def _fit_command(arguments: argparse.Namespace, best: Trial) -> str:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
+    if not arguments.quiet:
+        require_stdout()
     folder = None if arguments.output is None else Path(arguments.output)
     if folder is not None:
         if importlib.util.find_spec("matplotlib") is None:
             raise ValueError("--output draws a figure, which needs matplotlib: pip install 'shore[experiments]'")
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("trials.csv", "trials.png"):
-            check_output(str(folder / name), streams=False)
+            check_output(str(folder / name), "--output", training_files(arguments), streams=False)
     if arguments.model is not None:
-        check_output(arguments.model, streams=False)
+        check_output(arguments.model, "--model", training_files(arguments), streams=False)
     arguments.constraint_text, chosen = arguments.constraint, constraint(arguments.constraint)
     started = time.perf_counter()
     dtype = np.dtype(arguments.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,15 @@ from scipy import sparse
 from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._progress import Progress
-from shore._validation import check_entries, check_number, check_positive, check_seed, check_size, float_dtype
+from shore._validation import (
+    check_entries,
+    check_number,
+    check_positive,
+    check_seed,
+    check_size,
+    check_verbose,
+    float_dtype,
+)
 from shore.constraints import Constraint
 from shore.projection import project
 
@@ -48,7 +57,7 @@ class SyntheticProblem:
 
 def _noise_level(snr_db: Any) -> float:
     """1/SNR, of decibels."""
-    if snr_db == math.inf:
+    if isinstance(snr_db, numbers.Real) and snr_db == math.inf:
         return 0.0
     # below -300 the noise would overflow
     accepted = "a number of at least -300, or infinity for no noise"
@@ -122,14 +131,14 @@ def make_synthetic(
     for name, size in sizes.items():
         check_entries(n_samples=n_samples, **{name: size})
     check_positive(sparsity, "sparsity")
-    noise = _noise_level(snr_db)
+    noise, show = _noise_level(snr_db), check_verbose(verbose)
     kind: Any = float_dtype(dtype).type
     itemsize = kind().itemsize
     threads = resolve_n_threads(n_threads)
     rng = np.random.default_rng(check_seed(seed, "seed"))
 
     def blocks(label: str, n_columns: int) -> Iterator[slice]:
-        return _blocks(label, n_samples, n_columns * itemsize, bool(verbose))
+        return _blocks(label, n_samples, n_columns * itemsize, show)
 
     # x = μ + Aᵀg/√d + h/√2 has the covariance AᵀA/d + I/2 without a factorisation. All g are drawn before any h:
     # the numbers do not depend on the blocks.

@@ -19,7 +19,7 @@ from shore._files import replacing
 from shore._validation import check_positive, is_sparse
 from shore.distributed.blocks import check_chunks, input_blocks
 from shore.distributed.workers import find_client, mapped, share
-from shore.estimator import ShoreRegressor
+from shore.estimator import NotFittedError, ShoreRegressor
 from shore.modelfile import load
 
 __all__ = ["predict"]
@@ -110,6 +110,8 @@ def predict(
     for name, which in (("allowed", allowed), ("denied", denied)):
         if which is not None and (is_sparse(which) or np.ndim(which) != 1):
             raise ValueError(f"{name} must be 1-D, the same for all rows")
+    if output is not None and not isinstance(output, str | os.PathLike):
+        raise TypeError(f"output must be a str, os.PathLike or None, got {output!r} of type {type(output).__name__}")
     if sparsity is not None:
         check_positive(sparsity, "sparsity")
     dtype = known._intercept.dtype
@@ -143,7 +145,10 @@ def _read_model(model: Any) -> tuple[ShoreRegressor | str, ShoreRegressor]:
         return path, load(path, verify=False)
     if not isinstance(model, ShoreRegressor):
         raise TypeError(f"model must be a ShoreRegressor or the name of a model file, got {type(model).__name__}")
-    model._require_fitted()
+    try:
+        model._require_fitted()
+    except NotFittedError as error:
+        raise type(error)(f"model: {error}") from None
     W, intercept, compression = model._weights()
     # without the sums of partial_fit
     lean = ShoreRegressor(**{name: getattr(model, name) for name in ShoreRegressor._parameter_names()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_number, is_sparse
+from shore._validation import check_number, check_size, is_sparse
 from shore.compression import Compression
 from shore.theory._data import Array, blocks, check_compression, check_pair, columns_of
 
@@ -228,6 +228,17 @@ class SampleSizes:
         return max(self.n1, self.n2_compressed)
 
 
+def _check_moments(moments: Moments) -> None:
+    for field in fields(moments):
+        value, name = getattr(moments, field.name), f"moments.{field.name}"
+        if field.name in ("n_features", "n_outputs", "n_components"):
+            check_size(value, name)
+        elif field.name == "lambda_min":  # rounding may leave it below 0
+            check_number(value, name, "a number", -math.inf)
+        else:
+            check_number(value, name, "a number of at least 0", closed=True)
+
+
 def sample_sizes(moments: Moments, *, epsilon: float, tau: float = 0.05, C: float = 1.0) -> SampleSizes:
     """How many samples Theorem 3 asks for, so that the loss exceeds the best one by no more than 4ε.
 
@@ -271,6 +282,7 @@ def sample_sizes(moments: Moments, *, epsilon: float, tau: float = 0.05, C: floa
     epsilon = check_number(epsilon, "epsilon", "a positive number", 0, math.inf)
     tau = check_number(tau, "tau", "a number between 0 and 1/3", 0, 1 / 3)
     C = check_number(C, "C", "a positive number", 0, math.inf)
+    _check_moments(moments)
     if moments.lambda_min <= 0:
         return SampleSizes(n1=math.inf, n2=math.inf, n2_compressed=math.inf)
     d = moments.n_features

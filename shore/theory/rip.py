@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, islice
 from operator import itemgetter
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
-from shore._validation import check_number, check_positive, check_seed
+from shore._validation import check_flag, check_number, check_positive, check_seed, check_size
 from shore.compression import Compression
 from shore.theory._data import Array, blocks, check_compression, columns_of
 from shore.theory.bounds import log_binomial
@@ -72,19 +73,32 @@ def _spread(columns: Array) -> Array:
     return np.asarray(np.maximum(eigenvalues[..., -1] - 1, 1 - eigenvalues[..., 0]))
 
 
-def _spreads(compression: Compression, supports: Array, n_threads: int) -> Array:
-    def of_block(here: slice) -> Array:
-        block = supports[here]
+def _supports(K: int, k: int, sizes: Iterator[int], rng: np.random.Generator | None) -> Iterator[Array]:
+    """Blocks of so many supports, one a row: drawn at random, or without a generator one after the other."""
+    every = chain.from_iterable(combinations(range(K), k))
+    for size in sizes:
+        if rng is None:
+            yield np.fromiter(every, dtype=np.int64, count=size * k).reshape(size, k)
+            continue
+        drawn = np.empty((size, k), dtype=np.int64)
+        for support in drawn:
+            support[:] = np.sort(rng.choice(K, k, replace=False, shuffle=False))
+        yield drawn
+
+
+def _spreads(compression: Compression, supports: Iterator[Array], n_threads: int) -> Iterator[tuple[Array, Array]]:
+    """Blocks of supports with the δ_S of each; no more of them are held than threads work on."""
+
+    def of_block(block: Array) -> Array:
         columns = columns_of(compression, block.ravel(), 1).reshape(*block.shape, compression.n_components)
         return _spread(columns)
 
-    # One thread a block, so that no bit depends on how many there are.
-    parts = list(blocks(len(supports), supports.shape[1] * compression.n_components))
-    with limit_blas(1):
-        if n_threads == 1 or len(parts) == 1:
-            return np.concatenate([of_block(here) for here in parts])
-        with ThreadPoolExecutor(min(n_threads, len(parts))) as pool:
-            return np.concatenate(list(pool.map(of_block, parts)))
+    if n_threads == 1:
+        yield from ((block, of_block(block)) for block in supports)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        while some := list(islice(supports, n_threads)):
+            yield from zip(some, pool.map(of_block, some), strict=True)
 
 
 def _refine(compression: Compression, support: Array) -> tuple[float, Array]:
@@ -135,7 +149,7 @@ def rip_estimate(
     sparsity : int
         The order k: columns in a support. Theorems 2 and 4 use 3s. More than K means K.
     n_supports : int, default 1000
-        Supports to draw, uniformly and independently.
+        Supports to draw, uniformly and independently; each takes 8 bytes of memory.
     confidence : float, default 0.95
         Between 0 and 1.
     refine : bool, default False
@@ -166,32 +180,37 @@ def rip_estimate(
     k = check_positive(sparsity, "sparsity", K)
     n_supports = check_positive(n_supports, "n_supports")
     confidence = check_number(confidence, "confidence", "a number between 0 and 1", 0, 1)
+    refine = check_flag(refine, "refine")
     rng = np.random.default_rng(check_seed(seed, "seed"))
     threads = resolve_n_threads(n_threads)
 
     # The logarithm first: the number itself may have a million digits.
     exact = log_binomial(K, k) < math.log(n_supports) + 1 and math.comb(K, k) <= n_supports
-    if exact:
-        supports = np.array(list(combinations(range(K), k)), dtype=np.int64)
-    else:
-        drawn = [np.sort(rng.choice(K, k, replace=False, shuffle=False)) for _ in range(n_supports)]
-        supports = np.array(drawn, dtype=np.int64)
-    spreads = _spreads(compression, supports, threads)
+    n = math.comb(K, k) if exact else check_size(n_supports, "n_supports")
+    sizes = (here.stop - here.start for here in blocks(n, k * compression.n_components))
+    spreads, worst, worst_spreads, done = np.empty(n), np.empty((0, k), dtype=np.int64), np.empty(0), 0
     too_large = f"compression is too large: products of its columns leave the range of {compression.dtype}"
-    if not np.isfinite(spreads).all():
-        raise ValueError(too_large)
-    worst = int(np.argmax(spreads))
-    delta, support = float(spreads[worst]), supports[worst].copy()
+    with limit_blas(1):  # one thread a block, so that no bit depends on how many there are
+        for block, of_block in _spreads(compression, _supports(K, k, sizes, None if exact else rng), threads):
+            if not np.isfinite(of_block).all():
+                raise ValueError(too_large)
+            spreads[done : done + len(block)] = of_block
+            done += len(block)
+            # the worst of all so far, of equal ones the first
+            worst, worst_spreads = np.concatenate([worst, block]), np.concatenate([worst_spreads, of_block])
+            order = np.argsort(-worst_spreads, kind="stable")[:_STARTS]
+            worst, worst_spreads = worst[order], worst_spreads[order]
+    delta, support = float(worst_spreads[0]), worst[0]
     if refine and not exact:
         try:
             with limit_blas(1), np.errstate(over="ignore", invalid="ignore"):
-                for start in np.argsort(-spreads, kind="stable")[:_STARTS]:
-                    delta, support = max((delta, support), _refine(compression, supports[start]), key=itemgetter(0))
+                for start in worst:
+                    delta, support = max((delta, support), _refine(compression, start), key=itemgetter(0))
         except ValueError:  # of correlate, and of eigenvalues of what is not finite
             raise ValueError(too_large) from None
     return RipEstimate(
         sparsity=k,
-        n_supports=len(supports),
+        n_supports=n,
         delta=delta,
         mean=float(spreads.mean()),
         median=float(np.median(spreads)),

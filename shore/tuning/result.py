@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shore._files import replacing
+from shore._validation import check_number
 from shore.estimator import ShoreRegressor
 
 __all__ = ["Trial", "Tuning", "pick"]
@@ -86,6 +87,8 @@ class Tuning:
         trial : Trial, optional
         """
         trial = self.best if trial is None else trial
+        if not isinstance(trial, Trial):
+            raise TypeError(f"trial must be a Trial, such as `trials` holds, or None, got {type(trial).__name__}")
         named = None if trial.compression == "none" else trial.compression
         given = {**self._template.get_params(), "compression": named, "alpha": trial.alpha}
         return ShoreRegressor(**{**given, "n_components": "auto" if named is None else trial.n_components})
@@ -132,6 +135,9 @@ class Tuning:
 
 def pick(trials: Sequence[Trial], max_bytes: float | None, max_microseconds: float | None) -> Trial:
     """The most precise trial within a budget, of equal ones the smallest."""
+    for name, limit in (("max_bytes", max_bytes), ("max_microseconds", max_microseconds)):
+        if limit is not None:
+            check_number(limit, name, "a positive number or None")
     for name, limit, unit in (("bytes", max_bytes, "bytes"), ("microseconds", max_microseconds, "microseconds a row")):
         least = min(trials, key=lambda trial: getattr(trial, name))
         if limit is not None and getattr(least, name) > limit:

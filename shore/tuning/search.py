@@ -17,7 +17,7 @@ from shore import solvers
 from shore._core.threads import resolve_n_threads
 from shore._preparation import prepare_rows, prepare_targets, split_rows
 from shore._progress import Progress
-from shore._validation import check_number, check_positive, float_dtype
+from shore._validation import check_number, check_positive, check_verbose, float_dtype
 from shore.compression import COMPRESSIONS, Compression, compression_for
 from shore.estimator import ShoreRegressor
 from shore.metrics import precision_at_k
@@ -36,6 +36,8 @@ _TIMED_ROWS = 2000
 
 
 def _check_list(given: Any, name: str, check: Any) -> tuple[Any, ...]:
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given[()]  # the number itself
     values = tuple(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else (given,)
     if not values:
         raise ValueError(f"{name} must hold at least one value")
@@ -165,7 +167,7 @@ def tune(
     for name in ("n_components", "alpha", "compression"):
         if name in parameters:
             raise TypeError(f"{name} is what tune varies: give {name.removesuffix('s')}s, or leave it out")
-    if weights not in (None, "float16"):
+    if weights is not None and (not isinstance(weights, str) or weights != "float16"):
         raise ValueError(f"weights must be None or 'float16', got {weights!r}")
     for name, budget in (("max_bytes", max_bytes), ("max_microseconds", max_microseconds)):
         if budget is not None:
@@ -176,6 +178,7 @@ def tune(
     penalties = _check_list(_ALPHAS if alphas is None else alphas, "alphas", _check_alpha)
     names = _check_list(compressions, "compressions", _check_compression)
     resolve_n_threads(n_threads)
+    show = check_verbose(verbose)
     template = ShoreRegressor(sparsity, random_state=random_state, n_threads=n_threads, **parameters)
     dtype = template._check_parameters()
     if weights is not None and dtype != np.float32:
@@ -200,7 +203,7 @@ def tune(
     found = candidates(sizes, names, given, sparsity, outputs.shape[1], max_bytes)
 
     trials: list[Trial] = []
-    with Progress("tune", len(found) * len(penalties), show=bool(verbose)) as progress:
+    with Progress("tune", len(found) * len(penalties), show=show) as progress:
         for group in _groups(found, rows.shape[0], dtype.itemsize):
             for trial in _try_group(template, group, penalties, (rows, outputs), (X_held, Y_held), sizes, weights):
                 trials.append(trial)

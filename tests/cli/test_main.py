@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,59 @@ def test_an_old_output_survives_an_error(files, refused, tmp_path):
     out.write_text("old")
     refused("predict", files.saved, bad_texts(tmp_path), "--block-rows", 1, "--output", out)
     assert out.read_text() == "old"
+
+
+@pytest.fixture
+def copied(files, tmp_path):
+    """A copy of the files, to be damaged if something is wrong; a function of the bits of all of them."""
+    folder = tmp_path / "copied"
+    shutil.copytree(files.folder, folder)
+    return folder, lambda: {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+COLLISIONS = [
+    ("MODEL", ["predict", "m.shore", "test.txt", "--output", "m.shore"]),
+    ("INPUT", ["predict", "m.shore", "test.txt", "--output", "test.txt"]),
+    ("INPUT", ["predict", "m.shore", "X_test.npz", "--output", "X_test.npz"]),
+    ("--labels", ["predict", "m.shore", "test.txt", "--labels", "labels.list", "--output", "labels.list"]),
+    ("--allowed", ["predict", "m.shore", "test.txt", "--allowed", "Y_test.npz", "--output", "Y_test.npz"]),
+    ("--denied", ["predict", "m.shore", "test.txt", "--denied", "Y_test.npz", "--output", "Y_test.npz"]),
+    ("MODEL", ["explain", "m.shore", "test.txt", "--output", "m.shore"]),
+    ("INPUT", ["explain", "m.shore", "test.txt", "--output", "test.txt"]),
+    ("--features", ["explain", "m.shore", "test.txt", "--features", "features.list", "--output", "features.list"]),
+    ("TRAIN", ["fit", "train.txt", "--output", "train.txt"]),
+    ("--x", ["fit", "--x", "X_train.npz", "--y", "Y_train.npz", "--output", "X_train.npz"]),
+    ("--y", ["fit", "--x", "X_train.npz", "--y", "Y_train.npz", "--output", "Y_train.npz"]),
+    ("TRAIN", ["fit", ".", "--output", "X_test.npz"]),  # a folder's files, of its other part too
+    ("TRAIN", ["tune", "train.txt", "--model", "train.txt"]),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), COLLISIONS)
+@pytest.mark.parametrize("spelled", ["the same", "another path", "a link", "a second name"])
+def test_no_command_replaces_what_it_reads(name, words, spelled, copied, refused, monkeypatch):
+    folder, bits = copied
+    monkeypatch.chdir(folder)
+    *others, option, out = words
+    if spelled == "another path":
+        out = os.path.join(folder, "..", folder.name, out)
+    elif spelled != "the same":
+        (os.symlink if spelled == "a link" else os.link)(folder / out, "other.name")
+        out = "other.name"
+    before = bits()
+    assert refused(*others, option, out) == f"{option} {out} would replace {name}, which is read: give another name"
+    assert bits() == before
+
+
+def test_no_command_replaces_its_standard_input(copied):
+    folder, bits = copied
+    before = bits()
+    words = [sys.executable, "-m", "shore", "predict", "m.shore", "-", "--output", "test.txt"]
+    with open(folder / "test.txt", "rb") as data:
+        ended = subprocess.run(words, stdin=data, cwd=folder, capture_output=True)
+    said = b"shore: --output test.txt would replace INPUT, which is read: give another name\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, b"", said)
+    assert bits() == before
 
 
 def test_wrong_files(files, refused, tmp_path):
@@ -124,6 +178,8 @@ def test_wrong_arguments(files, refused, tmp_path):
         (("fit", "--x", "X.npz", "--output", tmp_path / "m"), "--x and --y belong together"),
         ((*fit, "--components", "many"), "argument --components: expected a positive integer, got 'many'"),
         ((*fit, "--sparsity", "0"), "argument --sparsity: expected a positive integer, got '0'"),
+        ((*fit, "--sparsity", "9" * 23), "argument --sparsity: expected a positive integer of at most 18 digits, got"),
+        ((*fit, "--sparsity", "9" * 5000), "argument --sparsity: expected a positive integer of at most 18 digits"),
         ((*fit, "--alpha", "x"), "argument --alpha: expected a number or 'auto', got 'x'"),
         ((*fit, "--alpha", "-1"), "alpha must be a number of at least 0"),
         ((*fit, "--constraint", "box:1:2"), "Box needs low <= 0 <= high"),
@@ -188,6 +244,46 @@ def test_help_lists_the_commands(capsys):
         main(["--help"])
     printed = capsys.readouterr().out
     assert all(f"    {command}" in printed for command in COMMANDS)
+
+
+# ---- streams that are closed ----
+
+
+def closed(number, *words):
+    """A command that is started without standard input, output or error: its code, and what it wrote to the others."""
+    command = [sys.executable, "-m", "shore", *map(str, words)]
+    ended = subprocess.run(command, capture_output=True, preexec_fn=lambda: os.close(number))
+    return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+
+
+def test_closed_standard_output(files, tmp_path):
+    said = "shore: standard output is closed, and the results go there\n"
+    for words in (
+        ("info", files.saved), ("predict", files.saved, files.test), ("explain", files.saved, files.test),
+        ("evaluate", files.saved, files.test), ("tune", files.train), ("demo",), ("versions",),
+    ):  # fmt: skip
+        assert closed(1, *words) == (2, "", said)
+    for words in (
+        ("predict", files.saved, files.test, "--output", tmp_path / "a"),
+        ("fit", files.train, "--output", tmp_path / "b"),
+        ("tune", files.train, "--components", 16, "--alphas", 1, "--quiet", "--model", tmp_path / "c"),
+    ):  # fmt: skip
+        assert closed(1, *words) == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_closed_standard_input(files, tmp_path):
+    said = "shore: standard input is closed, and '-' reads it\n"
+    for words in (("predict", files.saved, "-"), ("fit", "-", "--output", tmp_path / "m")):
+        assert closed(0, *words) == (2, "", said)
+    assert closed(0, "predict", files.saved, files.test, "--output", tmp_path / "p") == (0, "", "")
+
+
+def test_closed_standard_error(files, tmp_path):
+    code, printed, _ = closed(2, "predict", files.saved, files.test)
+    assert (code, printed.count("\n")) == (0, 31)
+    assert closed(2, "evaluate", files.saved, files.test)[0] == 0
+    assert closed(2, "predict", files.saved, tmp_path / "none") == (2, "", "")  # and no words where results belong
 
 
 # ---- signals and pipes ----

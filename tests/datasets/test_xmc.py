@@ -117,6 +117,17 @@ def test_paths_and_files(tmp_path):
         XmcReader(3)
     with pytest.raises(TypeError, match="path must be a str"):
         save_xmc(3, X, Y)
+    with pytest.raises(TypeError, match="path must be a file opened in binary mode, but its write takes no bytes"):
+        save_xmc(io.StringIO(), X, Y)
+    for use in (load_xmc, XmcReader, lambda path: save_xmc(path, X, Y)):
+        with pytest.raises(ValueError, match="path must not hold NUL characters"):
+            use("a\0b")
+
+
+@pytest.mark.parametrize("wrong", [2, True, "0", None, np.array([0, 1]), [0]])
+def test_wrong_bases(wrong):
+    with pytest.raises(ValueError, match="index_base must be 0 or 1"):
+        load_xmc(io.BytesIO(ROWS), index_base=wrong)
 
 
 class Trickle(io.RawIOBase):
@@ -127,6 +138,13 @@ class Trickle(io.RawIOBase):
 
     def read(self, size=-1):
         return self.data.read(min(size, 1))
+
+
+def test_names_as_long_as_names_can_be(tmp_path):
+    path = tmp_path / ("é" * 120 + ".txt")  # 244 bytes of 255
+    save_xmc(path, np.eye(2), np.eye(2))
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    assert load_xmc(path)[0].shape == (2, 2)
 
 
 def test_files_may_give_less_than_is_asked_for():
@@ -210,6 +228,19 @@ def test_blocks_before_a_wrong_line_are_read(tmp_path, monkeypatch):
             XmcReader(path, **wrong)
     with XmcReader(io.BytesIO(b"0 2 3\n")) as reader:
         assert list(reader) == []
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_all_rows_come_once_and_before_any_block(rows):
+    with XmcReader(io.BytesIO(ROWS), rows=rows) as reader:
+        reference.assert_same_bits(reader.read()[0], load(ROWS)[0])
+        assert list(reader) == []
+        with pytest.raises(ValueError, match="<file>: read gives all rows, but some or all were given already"):
+            reader.read()
+    with XmcReader(io.BytesIO(ROWS), rows=rows) as reader:
+        next(reader)
+        with pytest.raises(ValueError, match="<file>: read gives all rows, but some or all were given already"):
+            reader.read()
 
 
 def test_memory_does_not_grow_with_the_file():

@@ -198,9 +198,10 @@ def test_phi_is_made_once_a_worker_and_in_no_task(client, monkeypatch, seeded, s
 
     monkeypatch.setattr(type(client), "_graph_to_futures", record)
     client.run(count_rebuilt, True)
-    model = fit(regressor(compression=phi, solver=solver), *blocks, client=client)
+    options = {"compression": phi, "solver": solver, "solver_tol": 1e-6}
+    model = fit(regressor(**options), *blocks, client=client)
     monkeypatch.undo()
-    assert_same_model(model, fitted(X, wide, compression=phi, solver=solver), 1e-4)
+    assert_same_model(model, fitted(X, wide, **options), 1e-4)
     assert len(sizes) >= 2
     assert max(sizes) < 100_000 < len(pickle.dumps(phi._columns))
     if seeded:

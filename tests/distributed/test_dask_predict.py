@@ -141,10 +141,12 @@ def test_written_files_are_whole(client, tmp_path, saved, from_file):
 
 def test_bad_input_is_refused(client, saved, tmp_path):
     model = fitted()
-    with pytest.raises(shore.NotFittedError):
+    with pytest.raises(shore.NotFittedError, match="model: this ShoreRegressor is not fitted yet"):
         predict(shore.ShoreRegressor(), lazy(X), client=client)
     with pytest.raises(TypeError, match="model must be a ShoreRegressor or the name of a model file, got int"):
         predict(3, lazy(X), client=client)
+    with pytest.raises(TypeError, match=r"output must be a str, os\.PathLike or None, got 3 of type int"):
+        predict(model, lazy(X), client=client, output=3)
     with pytest.raises(FileNotFoundError):
         predict(tmp_path / "none.shore", lazy(X), client=client)
     with pytest.raises(TypeError, match=r"there is ShoreRegressor\.predict\. Got ndarray"):

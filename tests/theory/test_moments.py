@@ -139,6 +139,16 @@ def test_sample_sizes_by_hand():
         ({"epsilon": 0}, ValueError, "epsilon"),
         ({"tau": 1 / 3}, ValueError, "tau must be a number between 0 and 1/3"),
         ({"C": -1}, ValueError, "C must"),
+        ({"moments": replace(MOMENTS, n_features=-1)}, ValueError, "moments.n_features must be a positive integer"),
+        ({"moments": replace(MOMENTS, n_outputs=2.5)}, TypeError, "moments.n_outputs must be a positive integer"),
+        (
+            {"moments": replace(MOMENTS, n_components=2**70)},
+            ValueError,
+            r"moments.n_components must be at most 2\*\*59",
+        ),
+        ({"moments": replace(MOMENTS, sigma=-1.0)}, ValueError, "moments.sigma must be a number of at least 0"),
+        ({"moments": replace(MOMENTS, lambda_min=np.nan)}, ValueError, "moments.lambda_min must be a number"),
+        ({"moments": replace(MOMENTS, mean_x="x")}, TypeError, "moments.mean_x must be a number of at least 0"),
     ],
     ids=str,
 )

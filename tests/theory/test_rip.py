@@ -1,3 +1,5 @@
+import math
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -97,6 +99,21 @@ def test_same_seed_same_estimate_on_any_threads(monkeypatch, refine):
     assert rip_estimate(phi, 6, n_supports=40, seed=6).mean != one.mean
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(("K", "k", "n_supports"), [(60, 3, 10**30), (400, 8, 30_000)], ids=["all", "drawn"])
+def test_supports_are_never_held_all_at_once(K, k, n_supports, n_threads, monkeypatch):
+    phi = shore.SparseSignCompression(16, K)
+    monkeypatch.setattr("shore.theory._data._BLOCK_BYTES", 1 << 16)
+    tracemalloc.start()
+    try:
+        found = rip_estimate(phi, k, n_supports=n_supports, n_threads=n_threads)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.n_supports == min(n_supports, math.comb(K, k))
+    assert most < 40 * found.n_supports  # the numbers themselves, and what the median takes
+
+
 def test_many_outputs_never_make_phi_dense():
     phi = shore.SparseSignCompression(512, 2_000_000)
     assert 0 < rip_estimate(phi, 15, n_supports=20).delta < 1
@@ -108,8 +125,15 @@ def test_many_outputs_never_make_phi_dense():
         ({"compression": np.eye(3)}, TypeError, "shore.MatrixCompression"),
         ({"sparsity": 0}, ValueError, "sparsity"),
         ({"n_supports": 0}, ValueError, "n_supports"),
+        (
+            {"compression": shore.SparseSignCompression(9, 2_000), "n_supports": 10**20, "sparsity": 9},
+            ValueError,
+            r"n_supports must be at most 2\*\*59",
+        ),
         ({"confidence": 1.0}, ValueError, "confidence must be a number between 0 and 1, got 1.0"),
         ({"seed": -1}, ValueError, "seed"),
+        ({"refine": np.ones(2)}, TypeError, "refine must be True or False"),
+        ({"refine": "no"}, TypeError, "refine must be True or False, got 'no' of type str"),
         ({"n_threads": 0}, ValueError, "n_threads"),
     ],
     ids=str,

@@ -134,6 +134,12 @@ def test_progress_is_shown_when_asked_for(capsys):
         ({"n_components": 0}, ValueError, "n_components must be a positive integer, got 0"),
         ({"n_components": [16, 2.5]}, TypeError, "n_components must be a positive integer, got 2.5"),
         ({"n_components": []}, ValueError, "n_components must hold at least one value"),
+        ({"n_components": np.array(0)}, ValueError, "n_components must be a positive integer"),
+        ({"n_components": np.full((2, 2), 16)}, TypeError, "n_components must be a positive integer"),
+        ({"weights": np.ones(2)}, ValueError, "weights must be None or 'float16'"),
+        ({"verbose": np.ones(2)}, TypeError, "verbose must be a number of at least 0"),
+        ({"verbose": "no"}, TypeError, "verbose must be a number of at least 0, got 'no'"),
+        ({"dtype": np.ones(2)}, ValueError, "dtype must be float32 or float64"),
         ({"alphas": [1.0, -1.0]}, ValueError, "alphas must be numbers of at least 0"),
         ({"alphas": "auto"}, ValueError, "alphas must hold numbers, got 'auto'"),
         ({"compressions": ["zip"]}, ValueError, "compressions must be among 'sparse_sign', .*, got 'zip'"),
@@ -153,6 +159,23 @@ def test_progress_is_shown_when_asked_for(capsys):
 def test_bad_arguments(options, error, words):
     with pytest.raises(error, match=words):
         shore.tune(X, Y, **options)
+
+
+def test_a_number_may_come_as_an_array():
+    found = shore.tune(X, Y, **{**GRID, "alphas": np.array(1.0), "n_components": np.array(32)})
+    assert {(trial.n_components, trial.alpha) for trial in found.trials} == {(32, 1.0)}
+
+
+def test_bad_arguments_of_what_was_found(tuning, tmp_path):
+    for wrong, error in (("x", TypeError), (np.nan, ValueError), (-1, ValueError), (np.ones(2), TypeError)):
+        for name in ("max_bytes", "max_microseconds"):
+            with pytest.raises(error, match=f"{name} must be a positive number or None"):
+                tuning.pick(**{name: wrong})
+    for wrong in ("x", 3):
+        with pytest.raises(TypeError, match="trial must be a Trial"):
+            tuning.model(wrong)
+    with pytest.raises(ValueError, match="path must not hold NUL"):
+        tuning.to_csv(f"{tmp_path}/a\0b")
 
 
 def test_needs_two_rows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
@@ -71,7 +72,7 @@ def load_xmc(path: Any, *, dtype: npt.DTypeLike = np.float32, index_base: int = 
 
 
 def _check_base(index_base: Any) -> None:
-    if isinstance(index_base, bool) or index_base not in (0, 1):
+    if isinstance(index_base, bool) or not isinstance(index_base, numbers.Real) or index_base not in (0, 1):
         raise ValueError(f"index_base must be 0 or 1, got {index_base!r}")
 
 
@@ -131,6 +132,7 @@ class XmcReader:
             raise
         self.name = self._text.name
         self.n_rows, self.n_features, self.n_outputs, _ = self._text.header
+        self._begun = False
         self._blocks = _reblocked(self._pairs(), self._rows)
 
     def _pairs(self) -> Iterator[Pair]:
@@ -141,13 +143,17 @@ class XmcReader:
                 yield X.to_csr(self.n_features), Y.to_csr(self.n_outputs)
 
     def read(self) -> Pair:
-        """All rows at once, as `load_xmc` gives them; only before the first block."""
+        """All rows at once, as `load_xmc` gives them; only once, and only before the first block."""
+        if self._begun:
+            raise ValueError(f"{self.name}: read gives all rows, but some or all were given already: open it again")
+        self._begun, self._blocks = True, iter(())
         return _load(self._text)
 
     def __iter__(self) -> XmcReader:
         return self
 
     def __next__(self) -> Pair:
+        self._begun = True
         return next(self._blocks)
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from shore._core import xmc as _core
+from shore._files import path_name
 
 __all__ = ["Text", "opened"]
 
@@ -56,7 +57,7 @@ def opened(path: Any) -> Iterator[tuple[Any, str]]:
     if hasattr(path, "read"):
         yield _unpacked(path), str(getattr(path, "name", "<file>"))
     elif isinstance(path, str | os.PathLike):
-        with open(path, "rb") as file:
+        with open(path_name(path), "rb") as file:
             yield _unpacked(file), str(os.fspath(path))
     else:
         raise TypeError(f"path must be a str, os.PathLike or binary file, got {path!r} of type {type(path).__name__}")

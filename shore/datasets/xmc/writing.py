@@ -56,12 +56,20 @@ def save_xmc(path: Any, X: Any, Y: Any) -> None:
     starts = range(0, n, step)
     plain = all(bool((_block(Y, start, start + step, "Y").data == 1).all()) for start in starts)
     if hasattr(path, "write"):
+        _require_binary(path)
         _write(path, X, Y, starts, plain)
     elif isinstance(path, str | os.PathLike):
         with replacing(path) as file:
             _write(file, X, Y, starts, plain)
     else:
         raise TypeError(f"path must be a str, os.PathLike or binary file, got {path!r} of type {type(path).__name__}")
+
+
+def _require_binary(file: Any) -> None:
+    try:
+        file.write(b"")
+    except TypeError:
+        raise TypeError("path must be a file opened in binary mode, but its write takes no bytes") from None
 
 
 def _write(file: Any, X: Any, Y: Any, starts: range, plain: bool) -> None:
