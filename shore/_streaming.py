@@ -229,10 +229,6 @@ class Streaming(Model):
         """Φ; None of the uncompressed model."""
         return self._weights()[2]
 
-    @compression_.setter
-    def compression_(self, compression: Compression | None) -> None:
-        self._compression = compression
-
 
 def _view(model: _Model, attributes: dict[str, Any]) -> _Model:
     """Another object with these attributes, not a copy of them."""

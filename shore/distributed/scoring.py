@@ -149,6 +149,7 @@ def _read_model(model: Any) -> tuple[ShoreRegressor | str, ShoreRegressor]:
         model._require_fitted()
     except NotFittedError as error:
         raise type(error)(f"model: {error}") from None
+    model = model._now()
     W, intercept, compression = model._weights()
     # without the sums of partial_fit
     lean = ShoreRegressor(**{name: getattr(model, name) for name in ShoreRegressor._parameter_names()})

@@ -155,7 +155,7 @@ def test_restarted_rows_are_left_out():
     two = report(model, X, Y, delta=0.1).statements[1]
     assert "left out: 2 of 6 rows" in two.note
     assert two.holds
-    model.compression_ = shore.MatrixCompression(3 * np.eye(6))
+    model._compression = shore.MatrixCompression(3 * np.eye(6))
     two = report(model, X, 3 * Y, delta=0.1).statements[1]
     assert "left out: 6 of 6 rows" in two.note
     assert "no row to look at" in two.note
