@@ -123,12 +123,15 @@ def decode_rows(
     cdef size_t workspace_bytes
     cdef shore_support *permits
     cdef int64_t n_permits = n if feasible.has_list and not feasible.list_is_shared else 1
+    cdef bint is_double = real_t is double
+    if B.shape[1] != phi.c.n_components or phi.is_double != is_double:
+        raise ValueError("B does not fit phi")
     if n == 0:
         return
     set_options(&options, &by_size, method, &phi.c, &feasible.constraint, sparsity, index.shape[1], step, max_iter, tol,
                 l1)
     options.screening = screening
-    workspace_bytes = set_max_rows(&options, real_t is double, most)
+    workspace_bytes = set_max_rows(&options, is_double, most)
     # Cache lines of its own for every thread: 64 bytes more, to start on one.
     cdef uint8_t[:, ::1] workspace = np.zeros((n_threads, workspace_bytes + 128), dtype=np.uint8)
 
@@ -170,6 +173,8 @@ cdef class RowDecoder:
 
     def __cinit__(self, int method, Phi phi not None, FeasibleSet feasible not None, int64_t sparsity, int64_t keep,
                   double step, int64_t max_iter, double tol, double l1):
+        if not 1 <= keep <= sparsity:
+            raise ValueError(f"keep must be from 1 to sparsity={sparsity}, got {keep}")
         self.phi, self.feasible = phi, feasible
         self.permit = feasible.support_of(0)
         self.is_double = phi.is_double
