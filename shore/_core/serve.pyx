@@ -6,7 +6,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from shore._core._typedefs cimport index_t, int32_t, int64_t, real_t, uint8_t
-from shore._core.decode cimport RowDecoder
+from shore._core.decode cimport STOPPED, RowDecoder, pending_error
 from shore._core.linear cimport RowTimes
 from shore._core.projection cimport RowProjector
 
@@ -212,6 +212,8 @@ cdef class RowPredictor:
         return self.projector.project(workspace.b_decoded, workspace.engine, workspace.index, workspace.value)
 
     cdef tuple _result(self, _Workspace workspace, int64_t count):
+        if count == STOPPED:  # with its workspace in the middle of a row
+            pending_error()
         cdef cnp.npy_intp size = max(count, 0), e
         cdef cnp.ndarray indices = cnp.PyArray_EMPTY(1, &size, self.index_type, 0)
         cdef cnp.ndarray values = cnp.PyArray_EMPTY(1, &size, cnp.NPY_FLOAT64 if self.is_double else cnp.NPY_FLOAT32, 0)
