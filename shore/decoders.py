@@ -110,17 +110,17 @@ def check_decoding(
 
 
 def engine_step(options: DecodeOptions, compression: Compression) -> tuple[float, float]:
-    """The step that the engine takes, and the unit that the caller counts it in."""
+    """The step that the engine takes, and what the caller calls it."""
     if options.method == "cd":  # one step of size 1 from 0 is Π(Φᵀb)
         return 1.0, 1.0
     if options.method == "omp":
         return 1.0, math.nan
     if options.method == "pgd":
-        return options.step, 1.0
+        return options.step, options.step
     squared_norm = compression.squared_norm()
     # where 1/‖Φ‖₂² leaves the range of numbers (Φ = 0 above all), no unit is better than another
     unit = 1.0 / squared_norm if sys.float_info.min <= squared_norm <= sys.float_info.max else 1.0
-    return options.step * unit, unit
+    return min(max(options.step * unit, sys.float_info.min), sys.float_info.max), options.step
 
 
 def _refuse_not_finite(block: npt.NDArray[Any], residual: npt.NDArray[np.float64], start: int) -> None:
@@ -222,7 +222,8 @@ def decode(
 
     - ``"cd"``, correlation decoding: Π(Φᵀb).
     - ``"omp"``, orthogonal matching pursuit: s times the output with the largest |φ_jᵀr| joins the support, on which
-      the values are those of least squares.
+      the values are those of least squares. It takes memory for s²/2 numbers in float64 for every row in work: as many
+      rows as there are threads, and more only where they fit into 64 MB a thread.
     - ``"fista"``: min ½‖Φx - b‖₂² + weight·‖x‖₁ over all x by accelerated proximal gradient steps, until
       ‖x⁽ᵗ⁾ - x⁽ᵗ⁻¹⁾‖₂ ≤ tol·(0.01 + ‖x⁽ᵗ⁾‖₂) or for `max_iter` steps.
 
@@ -297,7 +298,7 @@ def decode(
     value = np.empty((n, slots), dtype=dtype)
     count = np.zeros(n, dtype=np.int64)
     outcome = np.zeros(n, dtype=_core.OUTCOME)
-    taken_step, unit = engine_step(options, compression)
+    taken_step, asked_step = engine_step(options, compression)
     in_work = options.in_work(slots, n_outputs)
     most = max(1, _BLOCK_BYTES // (m * dtype.itemsize))
     terms = min(m, getattr(compression, "nnz_per_output", m))
@@ -319,6 +320,6 @@ def decode(
         n_iter=outcome["n_iter"].copy(),
         converged=outcome["converged"].astype(np.bool_),
         residual=outcome["residual"].copy(),
-        step=outcome["step"] / unit,
+        step=asked_step * (outcome["step"] / taken_step),  # the quotient is a power of 2
         full_passes=outcome["full_passes"].copy(),
     )

@@ -20,6 +20,31 @@ __all__ = ["Predictor"]
 
 Array = npt.NDArray[Any]
 
+_W_KINDS = (np.float16, np.float32, np.float64)
+
+
+def _describe(value: Any) -> str:
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _check_parts(weights: Any, intercept: Any, compression: Any, options: Any) -> None:
+    """W, intercept and Φ must be of one model: the kernels go by the sizes of one and read the others."""
+    for name, array, kinds in (("weights", weights, _W_KINDS), ("intercept", intercept, _W_KINDS[1:])):
+        if not isinstance(array, np.ndarray) or array.dtype not in kinds:
+            accepted = " or ".join(kind.__name__ for kind in kinds)
+            raise TypeError(f"{name} must be an array of {accepted}, got {_describe(array)}")
+    if weights.ndim != 2 or weights.size == 0:
+        raise ValueError(f"weights must have shape (d, m), got {weights.shape}")
+    m = weights.shape[1]
+    if intercept.shape != (m,):
+        raise ValueError(f"intercept must have shape ({m},), one number per column of weights, got {intercept.shape}")
+    if compression is not None and not isinstance(compression, Compression):
+        raise TypeError(f"compression must be a compression or None, got {_describe(compression)}")
+    if compression is not None and compression.n_components != m:
+        raise ValueError(f"compression must have n_components={m}, one for each column of weights, got {compression!r}")
+    if not isinstance(options, DecodeOptions):
+        raise TypeError(f"options must be DecodeOptions, got {_describe(options)}")
+
 
 class Predictor(RowPredictor):
     """The prediction for one row, with as little as possible around it; made by `ShoreRegressor.predictor`.
@@ -85,6 +110,7 @@ class Predictor(RowPredictor):
         options: DecodeOptions,
     ) -> Self:
         """All of it is set here, once: a predictor that is called elsewhere meanwhile does not change."""
+        _check_parts(weights, intercept, compression, options)
         times = RowTimes(np.require(weights, requirements=["C", "A"]))
         n_outputs = times.width if compression is None else compression.n_outputs
         s = check_positive(sparsity, "sparsity", n_outputs)

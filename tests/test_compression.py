@@ -104,6 +104,25 @@ def test_threads_do_not_change_the_tables(n_threads):
     np.testing.assert_array_equal(tables, phi._tables)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 16, 17, 10_001])
+@pytest.mark.parametrize("n_head", [0, 1])
+def test_pieces_do_not_change_the_tables(n_outputs, n_head, monkeypatch):
+    """A signal is heard between two of them, when tables are made and when they are checked."""
+    weights = np.r_[np.ones(n_head), np.zeros(n_outputs)]
+    whole = shore.HeadTailCompression(100, weights, seed=9)
+    calls = []
+    for name in ("make_sign_tables", "illegal_sign_places"):
+        kernel = getattr(core, name)
+        monkeypatch.setattr(core, name, lambda *given, kernel=kernel, name=name: calls.append(name) or kernel(*given))
+    monkeypatch.setattr("shore._pieces._GOAL", 1e-9)
+    phi = shore.HeadTailCompression(100, weights, seed=9)
+    np.testing.assert_array_equal(phi._tables, whole._tables)
+    assert core.illegal_sign_places(phi._phi, 1) == 0
+    np.testing.assert_array_equal(phi.astype(np.float64).toarray(), whole.toarray())
+    least = 100 if n_outputs > 1000 else 1
+    assert min(calls.count(name) for name in ("make_sign_tables", "illegal_sign_places")) >= least
+
+
 def test_tables_are_16_bit_while_they_can_be():
     assert shore.SparseSignCompression(20_000, 10)._tables.dtype == np.uint16
     assert shore.SparseSignCompression(100_000, 10)._tables.dtype == np.uint32

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+import tracemalloc
+
 import numpy as np
 import pytest
 import reference
@@ -463,3 +468,57 @@ def test_bad_arguments(options, error, words):
     arguments = {"B": np.ones((2, 6)), "compression": shore.SparseSignCompression(6, 9), "sparsity": 2, **options}
     with pytest.raises(error, match=words):
         shore.decode(**arguments)
+
+
+# ---------------------------------------------------------------- signals within a row
+
+INTERRUPTED = """
+import signal, sys, threading, time
+import numpy as np, shore
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+phi = shore.GaussianCompression(40, 2000)
+B = np.random.default_rng(0).normal(size=(int(sys.argv[2]), 40))
+B[0] = 0 if len(B) > 1 else B[0]  # done at once: the caller's thread may be left without rows
+began = time.monotonic()
+threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,)).start()
+options = {"method": sys.argv[1], "step": 1e-9, "max_iter": 10**18, "tol": 0, "n_threads": int(sys.argv[2])}
+if sys.argv[1] == "predictor":
+    options = {"step": 1e-9, "max_iter": 10**18, "tol": 0}
+    model = shore.ShoreRegressor(5, n_components=40, compression="gaussian", **options, n_threads=1)
+    model.fit(np.eye(40), np.random.default_rng(0).normal(size=(40, 2000)))
+    call = lambda: model.predictor()(np.ones(40))
+else:
+    call = lambda: shore.decode(B, phi, 5, **options)
+try:
+    call()
+except KeyboardInterrupt:
+    sys.exit(0 if time.monotonic() - began < 30 else "heard late")
+sys.exit("not heard")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize(("method", "n"), [("pgd", 1), ("pgd", 2), ("fista", 1), ("fista", 2), ("predictor", 1)])
+def test_a_signal_is_heard_within_a_row(method, n):
+    subprocess.run([sys.executable, "-c", INTERRUPTED, method, str(n)], check=True, timeout=60)
+
+
+def test_the_step_of_fista_is_the_one_asked_for():
+    phi = shore.MatrixCompression(1e-100 * np.eye(3, 5))
+    B = 1e-100 * np.ones((2, 3))
+    for step in (0.9, 1e200, 1e308):
+        info = shore.decode(B, phi, 2, method="fista", step=step, return_info=True)[1]
+        assert np.isfinite(info.step).all()
+        assert np.isin(np.log2(info.step / step), -np.arange(2201.0)).all()
+
+
+def test_memory_of_omp_is_bounded():
+    phi = shore.SparseSignCompression(1500, 1500, nnz_per_output=1)
+    B = phi.compress(np.eye(40, 1500))
+    tracemalloc.start()
+    try:
+        shore.decode(B, phi, 1500, method="omp", n_threads=1)
+        assert tracemalloc.get_traced_memory()[1] < 75e6  # a row in work takes 9 MB
+    finally:
+        tracemalloc.stop()

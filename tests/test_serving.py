@@ -20,6 +20,7 @@ import pytest
 from scipy import sparse
 
 import shore
+from shore._core.decode import METHODS, RowDecoder
 from shore._core.linear import RowTimes
 from shore._core.projection import RowProjector
 from shore._core.serve import RowPredictor
@@ -207,6 +208,12 @@ def test_an_index_out_of_range_is_refused(bad, where):
     assert_serves(predictor, model, 5)
 
 
+@pytest.mark.parametrize("bad", [20, 2**63 - 1, 2**63, 2**64 - 1])
+def test_an_unsigned_index_out_of_range_is_reported_as_it_is(bad):
+    with pytest.raises(ValueError, match=rf"indices must be from 0 to 19, got {bad}$"):
+        fitted().predictor()(np.array([3, bad], dtype=np.uint64), np.ones(2))
+
+
 @pytest.mark.parametrize(("given", "error", "match"), [
     ((np.arange(3), np.ones(2)), ValueError, "same length, got 3 and 2"),
     ((np.arange(3), np.ones(4, np.float32)), ValueError, "same length, got 3 and 4"),
@@ -259,6 +266,42 @@ def test_a_predictor_needs_a_fitted_model_with_sound_parameters():
     for name, value in (("sparsity", 0), ("step", -1.0), ("decoder", "none"), ("constraint", "any")):
         with pytest.raises(ValueError, match=name):
             fitted().set_params(**{name: value}).predictor()
+
+
+W = np.ones((3, 4), dtype=np.float32)
+FOUR = np.ones(4, dtype=np.float32)
+
+
+@pytest.mark.parametrize(("changed", "error", "match"), [
+    ({"compression": shore.SparseSignCompression(3_000_000, 50)}, ValueError, "compression must have n_components=4"),
+    ({"compression": shore.GaussianCompression(3, 50)}, ValueError, "compression must have n_components=4"),
+    ({"compression": shore.MatrixCompression(np.ones((5, 50)))}, ValueError, "compression must have n_components=4"),
+    ({"compression": np.ones((4, 50))}, TypeError, "compression must be a compression or None"),
+    ({"intercept": np.ones(3)}, ValueError, r"intercept must have shape \(4,\).*got \(3,\)"),
+    ({"intercept": np.ones(4, dtype=int)}, TypeError, "intercept must be an array of float32 or float64, got int64"),
+    ({"intercept": None}, TypeError, "intercept must be an array"),
+    ({"weights": np.ones(4)}, ValueError, r"weights must have shape \(d, m\), got \(4,\)"),
+    ({"weights": np.ones((0, 4))}, ValueError, r"weights must have shape \(d, m\), got \(0, 4\)"),
+    ({"weights": np.ones((3, 4), dtype=complex)}, TypeError, "weights must be an array of float16 or float32 or"),
+    ({"weights": [[1.0]]}, TypeError, "weights must be an array"),
+    ({"options": None}, TypeError, "options must be DecodeOptions"),
+])  # fmt: skip
+def test_parts_that_do_not_fit_are_refused(changed, error, match):
+    options = fitted()._decode_options(np.dtype(np.float32))
+    parts = {"weights": W, "intercept": FOUR, "compression": shore.GaussianCompression(4, 50), "sparsity": 2}
+    parts |= {"constraint": "real", "options": options}
+    assert len(shore.Predictor(**parts)(np.ones(3))[0]) <= 2
+    with pytest.raises(error, match=match):
+        shore.Predictor(**(parts | changed))
+
+
+def test_an_engine_of_other_sizes_is_refused():
+    feasible = feasible_set("real", None, None, (1, 5), W.dtype)
+    for width, keep, match in ((5, 2, "rows of 5 numbers, but W has 4"), (4, 3, "keeps 3 entries, but sparsity is 2")):
+        with pytest.raises(ValueError, match=match):
+            RowPredictor(RowTimes(W), FOUR, RowProjector(feasible, width, keep, False), width, 2)
+    with pytest.raises(ValueError, match="keep must be from 1 to sparsity=2, got 3"):
+        RowDecoder(METHODS["pgd"], shore.GaussianCompression(4, 5)._phi, feasible, 2, 3, 0.9, 60, 1e-3, 0.1)
 
 
 # ---------------------------------------------------------------- a snapshot

@@ -161,13 +161,19 @@ def sign_layout(int64_t n_rows, int64_t n_columns, int64_t nnz):
     return pad, (n_columns + SHORE_TILE - 1) // SHORE_TILE * nnz * SHORE_TILE, dtype
 
 
-def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):
-    """Fill the tables that `phi` points to with random rows and signs."""  # OUT tables
-    cdef int64_t n_tiles = (phi.c.n_tail + SHORE_TILE - 1) // SHORE_TILE, tile
+cdef int64_t _n_tiles(Phi phi) noexcept nogil:
+    return (phi.c.n_tail + SHORE_TILE - 1) // SHORE_TILE
+
+
+def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads, int64_t first=0, int64_t end=-1):
+    """Fill the tables that `phi` points to with random rows and signs: tiles from `first` to `end`, or all of them."""
+    cdef int64_t tile                  # OUT tables
     cdef uint16_t[::1] narrow
     cdef uint32_t[::1] wide
     cdef void *start
-    if n_tiles == 0:
+    if end < 0:
+        end = _n_tiles(phi)
+    if first >= end:
         return
     if phi.c.wide:
         wide = tables
@@ -176,15 +182,18 @@ def make_sign_tables(Phi phi, tables, uint64_t seed, int n_threads):
         narrow = tables
         start = <void *> &narrow[0]
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
-        for tile in prange(n_tiles, schedule="static"):
+        for tile in prange(first, end, schedule="static"):
             shore_sign_tile(seed, tile, &phi.c, start)
 
 
-def illegal_sign_places(Phi phi, int n_threads):
-    """How many entries of the tables are no place of their segment: with any, a kernel would leave its arrays."""
-    cdef int64_t n_tiles = (phi.c.n_tail + SHORE_TILE - 1) // SHORE_TILE, tile, illegal = 0
+def illegal_sign_places(Phi phi, int n_threads, int64_t first=0, int64_t end=-1):
+    """How many entries of the tables, of tiles from `first` to `end` or all, are no place of their segment: with any, a
+    kernel would leave its arrays."""
+    cdef int64_t tile, illegal = 0
+    if end < 0:
+        end = _n_tiles(phi)
     with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
-        for tile in prange(n_tiles, schedule="static"):
+        for tile in prange(first, end, schedule="static"):
             illegal += shore_illegal_places(&phi.c, tile)
     return illegal
 

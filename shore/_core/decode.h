@@ -5,8 +5,14 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 #ifdef _MSC_VER
 #include <intrin.h>
+#endif
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <sched.h>
 #endif
 #include "decode_options.h"
 #include "topk.h"
@@ -36,6 +42,62 @@ static inline int64_t shore_take_next(int64_t *counter) {
 #else
     return (*counter)++; /* a compiler without atomics has no threads here either */
 #endif
+}
+
+/* ---------------------------------------------------------------- ending early */
+
+#if defined(__GNUC__) || defined(__clang__)
+#define shore_read(flag) __atomic_load_n(flag, __ATOMIC_RELAXED)
+#define shore_add(flag, n) __atomic_fetch_add(flag, n, __ATOMIC_RELAXED)
+#elif defined(_MSC_VER)
+#define shore_read(flag) (*(volatile int *)(flag))
+#define shore_add(flag, n) _InterlockedExchangeAdd((volatile long *)(flag), n)
+#else
+#define shore_read(flag) (*(flag))
+#define shore_add(flag, n) (*(flag) += (n))
+#endif
+
+/* Lets other threads run; `long_since` it has waited: with less of a hurry. */
+static void shore_give_way(int long_since) {
+#ifdef _WIN32
+    Sleep((DWORD)long_since);
+#else
+    const struct timespec pause = {.tv_nsec = 200000};
+    if (long_since)
+        nanosleep(&pause, NULL);
+    else
+        sched_yield();
+#endif
+}
+
+#define SHORE_ASK_SECONDS 0.25
+/* Steps within a row, and outputs that passes look at, between two looks at the clock. */
+#define SHORE_STEPS_UNASKED 64
+#define SHORE_OUTPUTS_UNASKED 4096
+
+static SHORE_NOINLINE void shore_ask(shore_interrupt *interrupt) {
+    struct timespec time;
+    timespec_get(&time, TIME_UTC);
+    const double now = (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    if (interrupt->asked == 0) interrupt->asked = now;
+    if (fabs(now - interrupt->asked) < SHORE_ASK_SECONDS) return; /* a clock may be put back, too */
+    interrupt->asked = now;
+    if (interrupt->ask()) shore_add(&interrupt->stop, 1);
+}
+
+static inline int shore_is_stopped(const shore_decode_options *o) {
+    if (!o->interrupt) return 0;
+    if (o->asks) shore_ask(o->interrupt);
+    return shore_read(&o->interrupt->stop) != 0;
+}
+
+/* The thread that asks has no rows left: it goes on asking until the others have none. All rows are taken by then, so
+ * no engine that is yet to start has any. */
+static void shore_wait_for_others(const shore_decode_options *o) {
+    for (int64_t turn = 0; shore_read(&o->interrupt->at_work) > 0; turn++) {
+        if (turn % SHORE_STEPS_UNASKED == 0) shore_is_stopped(o);
+        shore_give_way(turn > 4096);
+    }
 }
 
 /* Rows past this are not decoded: squares of their results would overflow. */

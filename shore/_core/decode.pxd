@@ -5,6 +5,11 @@ from shore.capi cimport shore_constraint, shore_decode_outcome
 
 
 cdef extern from "decode_options.h" nogil:
+    ctypedef struct shore_interrupt:
+        int (*ask)() noexcept nogil
+        double asked
+        int stop
+        int at_work
     ctypedef struct shore_decode_options:
         int method
         const shore_compression *phi
@@ -19,7 +24,15 @@ cdef extern from "decode_options.h" nogil:
         double note_quantile
         int screening
         int64_t max_rows
+        shore_interrupt *interrupt
+        int asks
 
+
+cdef enum:
+    STOPPED = -2                       # instead of a number of entries; the error is set
+
+
+cdef int pending_error() except -1
 
 cdef void set_options(
     shore_decode_options *options, shore_constraint *by_size, int method, const shore_compression *phi,

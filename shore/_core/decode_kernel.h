@@ -107,7 +107,8 @@ static int NAME(run)(const shore_decode_options *o, NAME(row_state) *s) {
     }
 }
 
-/* Decodes rows, which it takes one by one from the counter that all threads share, until there are no more. */
+/* Decodes rows, which it takes one by one from the counter that all threads share, until there are no more, or until it
+ * is told to stop. */
 static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B, int64_t n,
                                     const shore_support *permits, int64_t *counter, int64_t one_permit,
                                     char *workspace, int64_t *index, REAL *value, int64_t *count,
@@ -123,6 +124,7 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
     }
 
     int more = 1;
+    int64_t unasked = 0;
     for (;;) {
         while (more && pass.n_rows < o->max_rows) {
             const int64_t row = shore_take_next(counter);
@@ -150,6 +152,11 @@ static void NAME(shore_decode_rows)(const shore_decode_options *o, const REAL *B
             NAME(finish)(s, o->keep, index, value, count, outcome);
             rows[i] = rows[--pass.n_rows];
             rows[pass.n_rows] = s;
+        }
+        unasked += 1 + pass.n_outputs;
+        if (unasked >= SHORE_OUTPUTS_UNASKED) {
+            if (shore_is_stopped(o)) return;
+            unasked = 0;
         }
     }
 }

@@ -10,6 +10,14 @@
 /* Not in shore.h: its step is in units of 1/‖Φ‖₂², which callers in C do not have. */
 enum { SHORE_FISTA = 3 };
 
+/* How a call that lasts is ended early. The thread that made the call asks, the others see the answer. */
+typedef struct {
+    int (*ask)(void); /* not 0 to stop; it may take its time, so it is asked about four times a second */
+    double asked;     /* when, in seconds; 0 before the first time */
+    int stop;         /* the answer: rows in work are left as they are */
+    int at_work;      /* engines that run */
+} shore_interrupt;
+
 typedef struct {
     int method;
     const shore_compression *phi;
@@ -24,6 +32,8 @@ typedef struct {
     double note_quantile; /* how many standard deviations of noise a pass leaves out when it notes */
     int screening;     /* 0 decides every projection by a full pass: for tests */
     int64_t max_rows;  /* in work at once in a thread; 1 keeps to the path for one row */
+    shore_interrupt *interrupt; /* NULL: the call runs to its end */
+    int asks;                   /* whether it is for this thread to ask */
 } shore_decode_options;
 
 #endif

@@ -45,5 +45,6 @@ static int NAME(run_pgd)(const shore_decode_options *o, NAME(row_state) *s) {
     for (;;) {
         if (NAME(pgd_step)(o, s)) return NAME(keep_best)(o, s);
         if (!NAME(screen)(o, s)) return 0;
+        if (SHORE_UNLIKELY(s->n_iter % SHORE_STEPS_UNASKED == 0) && shore_is_stopped(o)) return 0;
     }
 }

@@ -2,10 +2,11 @@
 
 from cpython.exc cimport PyErr_Clear
 from cpython.ref cimport Py_DECREF, PyObject
+from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from shore._core._typedefs cimport index_t, int32_t, int64_t, real_t, uint8_t
-from shore._core.decode cimport RowDecoder
+from shore._core.decode cimport STOPPED, RowDecoder, pending_error
 from shore._core.linear cimport RowTimes
 from shore._core.projection cimport RowProjector
 
@@ -71,10 +72,17 @@ cdef class RowPredictor:
         if self.intercept_owner.shape != (times.width,):
             raise ValueError(f"intercept must have shape ({times.width},), got {self.intercept_owner.shape}")
         self.intercept = cnp.PyArray_DATA(<cnp.ndarray> self.intercept_owner)
+        cdef int64_t width, keep
         if isinstance(engine, RowDecoder):
             self.decoder = engine
+            width, keep = self.decoder.phi.c.n_components, self.decoder.options.keep
         else:
             self.projector = engine
+            width, keep = self.projector.n_outputs, self.projector.sparsity
+        if width != times.width:  # it would read or write behind a workspace
+            raise ValueError(f"the engine takes rows of {width} numbers, but W has {times.width} columns")
+        if keep != sparsity:
+            raise ValueError(f"the engine keeps {keep} entries, but sparsity is {sparsity}")
         self.is_double = engine.is_double
         self.n_features, self.n_outputs, self.sparsity = times.n_features, n_outputs, sparsity
         self.index_type = cnp.NPY_INT64 if n_outputs > np.iinfo(np.int32).max else cnp.NPY_INT32
@@ -88,7 +96,7 @@ cdef class RowPredictor:
 
     cdef _call_sparse(self, indices, values):
         if not _is_index_vector(indices):
-            indices = _as_indices(indices)
+            indices = _as_indices(indices, self.n_features)
         if not _is_real_vector(values):
             values = self._as_reals(values, "values")
         cdef cnp.ndarray columns = indices, x = values
@@ -113,7 +121,7 @@ cdef class RowPredictor:
                 count = self._decode(workspace)
         if outside < n:
             self.pool.append(workspace)
-            raise ValueError(f"indices must be from 0 to {self.n_features - 1}, got {columns[outside]}")
+            raise _outside(self.n_features, columns[outside])
         return self._result(workspace, count)
 
     cdef _call_dense(self, row):
@@ -204,6 +212,8 @@ cdef class RowPredictor:
         return self.projector.project(workspace.b_decoded, workspace.engine, workspace.index, workspace.value)
 
     cdef tuple _result(self, _Workspace workspace, int64_t count):
+        if count == STOPPED:  # with its workspace in the middle of a row
+            pending_error()
         cdef cnp.npy_intp size = max(count, 0), e
         cdef cnp.ndarray indices = cnp.PyArray_EMPTY(1, &size, self.index_type, 0)
         cdef cnp.ndarray values = cnp.PyArray_EMPTY(1, &size, cnp.NPY_FLOAT64 if self.is_double else cnp.NPY_FLOAT32, 0)
@@ -261,11 +271,19 @@ cdef _as_vector(x, str name):
     return x
 
 
-cdef _as_indices(indices):
-    """Whatever else may stand for a vector of integers, as int64."""
+cdef _outside(int64_t n_features, index):
+    return ValueError(f"indices must be from 0 to {n_features - 1}, got {index}")
+
+
+cdef _as_indices(indices, int64_t n_features):
+    """Whatever else may stand for a vector of integers below `n_features`, as int64."""
     indices = _as_vector(indices, "indices")
     if indices.dtype.kind not in "iu" and indices.size:
         raise TypeError(f"indices must hold integers, got dtype {indices.dtype}")
+    if indices.dtype == np.uint64:  # what is past int64 would turn negative
+        outside = indices[indices >= <uint64_t> n_features]
+        if outside.size:
+            raise _outside(n_features, outside[0])
     return np.require(indices, np.int64, ["C", "A"])
 
 

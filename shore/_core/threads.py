@@ -16,6 +16,8 @@ __all__ = ["available_cores", "resolve_n_threads"]
 # there every call runs on one thread.
 _IMPORTED_IN = os.getpid()
 _HAS_OPENMP = build_info()["openmp"] != "no"
+# Threads that a caller gets who asks for them, whatever the machine.
+_ALWAYS_GRANTED = 64
 
 
 def _read(path: Path) -> str | None:
@@ -104,7 +106,8 @@ def resolve_n_threads(n_threads: int | None = None) -> int:
     Parameters
     ----------
     n_threads : int or None
-        None for all cores this process may use.
+        None for all cores this process may use. More than 64 and than four times those cores count as the larger of
+        these: results do not depend on it.
 
     Returns
     -------
@@ -124,4 +127,7 @@ def resolve_n_threads(n_threads: int | None = None) -> int:
             raise ValueError(f"n_threads must be a positive integer or None, got {n_threads!r}")
     if not _HAS_OPENMP or os.getpid() != _IMPORTED_IN:
         return 1
-    return min(wanted, 1024)
+    if wanted <= _ALWAYS_GRANTED:
+        return wanted
+    # More than this helps nobody, and where the system refuses a thread, OpenMP ends the process.
+    return min(wanted, max(_ALWAYS_GRANTED, 4 * available_cores()))

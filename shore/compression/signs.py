@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -84,8 +85,15 @@ class SparseSignCompression(Compression):
         pad, size, dtype = _core.sign_layout(*self._tail_shape(self.head_outputs), self.nnz_per_output)
         tables = np.empty(size, dtype=dtype)
         self._set_tables(tables, pad)
-        _core.make_sign_tables(self._phi, tables, self.seed, resolve_n_threads())
+        threads = resolve_n_threads()
+        for here in self._tiles(3e-9 / threads):
+            _core.make_sign_tables(self._phi, tables, self.seed, threads, here.start, here.stop)
         tables.flags.writeable = False
+
+    def _tiles(self, seconds: float) -> Iterator[slice]:
+        """Tiles of the tables in pieces, by what an entry takes, about."""
+        n_tiles = -(-self._tail_shape(self.head_outputs)[1] // _core.TILE)
+        return pieces(n_tiles, seconds * _core.TILE * self.nnz_per_output)
 
     def _set_tables(self, tables: Array, pad: int) -> None:
         self._tables = tables
@@ -125,7 +133,9 @@ class SparseSignCompression(Compression):
         tables = np.require(tables, requirements=["C", "A"])
         tables.flags.writeable = False
         made._set_tables(tables, pad)
-        illegal = _core.illegal_sign_places(made._phi, resolve_n_threads())
+        threads = resolve_n_threads()
+        tiles = made._tiles(1e-9 / threads)
+        illegal = sum(_core.illegal_sign_places(made._phi, threads, here.start, here.stop) for here in tiles)
         if illegal:
             raise ValueError(f"tables hold {illegal} entries that are no places of {made!r}")
         return made

@@ -17,7 +17,10 @@ from shore.compression import (
 from shore.modelfile.checks import ModelFileError, count, record
 from shore.modelfile.tensors import Array, all_finite
 
-__all__ = ["decode_compression", "encode_compression", "read_description"]
+__all__ = ["INDEX_TENSORS", "decode_compression", "encode_compression", "read_description"]
+
+# What kernels go by to find their place in memory: what is checked must be what is used.
+INDEX_TENSORS = {"tables", "head"}
 
 _SIGNS, _HEAD_TAIL, _GAUSSIAN, _MATRIX = "sparse_sign", "head_tail", "gaussian", "matrix"
 

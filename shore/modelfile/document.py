@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from shore import solvers
-from shore._core.threads import resolve_n_threads
+from shore._core.threads import available_cores, resolve_n_threads
 from shore._validation import check_number, float_dtype
 from shore._version import __version__
 from shore.compression import COMPRESSIONS, Compression, same_compression
@@ -147,6 +147,8 @@ def decode_parameters(given: Any) -> ShoreRegressor:
     model = ShoreRegressor(**parameters, compression=named)
     model._check_parameters()
     resolve_n_threads(model.n_threads)
+    if model.n_threads is not None:  # of the machine that wrote it, or of who means harm
+        model.n_threads = min(model.n_threads, available_cores())
     return model
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from shore._files import path_name
 from shore.estimator import ShoreRegressor
 from shore.modelfile.checks import ModelFileError, parse
-from shore.modelfile.compression import decode_compression, read_description
+from shore.modelfile.compression import INDEX_TENSORS, decode_compression, read_description
 from shore.modelfile.document import decode_fitted, decode_parameters
 from shore.modelfile.tensors import Array, Tensors, all_finite
 
@@ -32,8 +32,9 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
     ----------
     path : str or path
     mmap : bool, default True
-        Map the file: W is not copied, only what is used of it is read, and processes share its pages. The file may be
-        replaced, by `save` too, but must not be written to in place. False reads all of it into memory.
+        Map the file: W and a dense Φ are not copied, only what is used of them is read, and processes share their
+        pages. The file may be replaced, by `save` too, but must not be written to in place: predictions would change,
+        and a file that is cut short ends the process. False reads all of it into memory.
     verify : bool, default True
         Compare the checksums of all tensors, and look for NaN and infinity in W; this reads the whole file. With
         False the header and the tables of Φ are still checked in full, so that no file can make a kernel read out of
@@ -42,12 +43,13 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
     Returns
     -------
     ShoreRegressor
-        Its predictions are those of the saved model to the bit. `partial_fit` starts anew.
+        Its predictions are those of the saved model to the bit. `partial_fit` starts anew. `n_threads` is at most the
+        number of cores that this process may use.
 
     Raises
     ------
     ModelFileError
-        The file is truncated, damaged, foreign, or written by a newer version.
+        The file is truncated, damaged, foreign, written by a newer version, or no regular file.
     OSError
         The file cannot be opened or read.
 
@@ -61,7 +63,9 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
     ...     shore.load(path)
     ShoreRegressor(sparsity=1, n_components=8)
     """
-    return _opened(path, lambda file, size: _read_model(Tensors(file, size, mmap), verify))
+    _check_flag(mmap, "mmap")
+    _check_flag(verify, "verify")
+    return _opened(path, lambda file, size: _read_model(Tensors(file, size, bool(mmap)), bool(verify)))
 
 
 def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, Any]:
@@ -91,6 +95,7 @@ def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, 
     >>> found["tensors"]["W"]["shape"], found["tensors"]["W"]["bytes"], found["tensors"]["W"]["ok"]
     ([2, 8], 64, True)
     """
+    _check_flag(verify, "verify")
 
     def read(file: BinaryIO, size: int) -> dict[str, Any]:
         tensors = Tensors(file, size, mmap=True)
@@ -113,10 +118,22 @@ def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, 
     return _opened(path, read)
 
 
+def _check_flag(value: Any, name: str) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Does not wait for who writes to a pipe: that is refused once it is open, when no other can take its place."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _opened(path: str | os.PathLike[str], read: Callable[[BinaryIO, int], _T]) -> _T:
     """What `read` makes of the file and its size; whatever it finds wrong is a ModelFileError with the name."""
     name = path_name(path)
-    with open(name, "rb") as file:
+    if "\0" in name:
+        raise ValueError(f"path must be the name of a file, without null characters, got {path!r}")
+    with open(name, "rb", opener=_open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{name}: not a regular file")
@@ -149,7 +166,7 @@ def _read_model(tensors: Tensors, verify: bool) -> ShoreRegressor:
                 raise ModelFileError(f"{name} holds NaN or infinity")
     compression = None
     if described is not None:
-        parts = {name: tensors.read(name, verify=verify) for name in of_phi}
+        parts = {name: tensors.read(name, verify=verify, copy=name in INDEX_TENSORS) for name in of_phi}
         compression = decode_compression(described, (W.shape[1], n_outputs), parts)
     elif W.shape[1] != n_outputs:
         raise ModelFileError("an uncompressed W must have a column for every output")

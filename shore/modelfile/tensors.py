@@ -71,15 +71,18 @@ class Tensors:
         size = math.prod(shape) * dtype.itemsize
         return {"dtype": dtype.name, "shape": list(shape), "bytes": size, "sha256": str(self._sums[name]), "ok": ok}
 
-    def read(self, name: str, *, verify: bool) -> Array:
-        """A tensor, read-only; of the mapping if there is one and the kernels can read it as it lies there."""
+    def read(self, name: str, *, verify: bool, copy: bool = False) -> Array:
+        """A tensor, read-only; of the mapping if there is one and the kernels can read it as it lies there.
+
+        With `copy` it is in memory of its own: what was checked there stays as it is, whatever is written to the file.
+        """
         begin, code, shape = self._places[name]
         dtype = np.dtype(DTYPES[code])
         array: Array
         if self._mapping is not None:
             start = self._start + begin
             array = np.frombuffer(self._mapping, dtype, math.prod(shape), start).reshape(shape)
-            if not array.flags.aligned:
+            if copy or not array.flags.aligned:
                 array = array.copy()
         else:
             array = np.empty(shape, dtype)

@@ -73,6 +73,28 @@ def test_quota_and_environment_limit_the_default(monkeypatch):
     assert threads.resolve_n_threads(np.int64(2)) == 2
 
 
+def test_absurd_numbers_of_threads_are_bounded(monkeypatch):
+    monkeypatch.setattr(threads, "_HAS_OPENMP", True)
+    for cores, most in ((1, 64), (16, 64), (17, 68), (256, 1024)):
+        monkeypatch.setattr(threads, "available_cores", lambda cores=cores: cores)
+        assert [threads.resolve_n_threads(n) for n in (1, 64, most, most + 1, 10**9)] == [1, 64, most, most, most]
+
+
+FEW_THREADS = """
+import resource
+import numpy as np, shore
+V = np.random.default_rng(0).normal(size=(5000, 30))
+expected = shore.project(V, 3, n_threads=1)
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))  # no room for the stacks of a thousand threads
+assert (shore.project(V, 3, n_threads=10**9) != expected).nnz == 0
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux has them")
+def test_absurd_numbers_of_threads_do_not_end_the_process():
+    subprocess.run([sys.executable, "-c", FEW_THREADS], check=True)
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity is Linux's")
 def test_affinity_limits_the_default():
     code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); import shore._core.threads as t; "

@@ -4,6 +4,7 @@ import numpy as np
 import reference
 
 import shore
+from shore._core.threads import available_cores
 from shore.datasets import make_synthetic
 
 DATA = make_synthetic(120, 12, 70, sparsity=3, snr_db=30, seed=1)
@@ -61,6 +62,8 @@ def assert_same_model(one, other):
     for name, value in one.get_params().items():
         if name == "dtype":
             assert np.dtype(value) == np.dtype(other.dtype)
+        elif name == "n_threads" and value is not None:  # loading bounds it
+            assert min(value, available_cores()) == min(other.n_threads, available_cores())
         elif name != "compression":
             assert value == getattr(other, name), name
     for name in ("n_features_in_", "n_outputs_", "solver_", "n_iter_", "alpha_"):

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -105,6 +106,10 @@ def test_errors_of_the_system_stay_what_they_are(models, tmp_path):
         shore.load(3)
     with pytest.raises(shore.ModelFileError, match="not a regular file"):
         shore.load(os.devnull)
+    for read in (shore.load, modelfile.inspect):
+        with pytest.raises(ValueError, match="path must be the name of a file, without null characters") as caught:
+            read("m\0.shore")
+        assert type(caught.value) is ValueError  # no file is to blame
     (tmp_path / "secret").touch(0)
     if not os.access(tmp_path / "secret", os.R_OK):  # the superuser reads it
         with pytest.raises(PermissionError):
@@ -188,6 +193,27 @@ def test_no_file_is_left_open(path):
             shore.load(bad)
         shore.load(path).save(path)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("read", [shore.load, modelfile.inspect])
+def test_a_pipe_is_refused_and_not_waited_for(read, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        called = pool.submit(read, tmp_path / "pipe")
+        try:
+            with pytest.raises(shore.ModelFileError, match="pipe: not a regular file"):
+                called.result(20)
+        finally:
+            os.close(os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK))  # lets go who waits
+
+
+def test_options_of_reading_are_checked(path):
+    for options in ({"mmap": np.ones(2)}, {"verify": np.ones(2)}, {"mmap": "no"}, {"verify": None}):
+        with pytest.raises(TypeError, match=f"{next(iter(options))} must be True or False"):
+            shore.load(path, **options)
+    with pytest.raises(TypeError, match="verify must be True or False"):
+        modelfile.inspect(path, verify=np.ones(2))
+    assert shore.load(path, mmap=np.False_, verify=np.True_).n_outputs_ == 70
 
 
 def test_devices_and_pipes_are_not_replaced(tmp_path):

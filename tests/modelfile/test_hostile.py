@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from small_models import X, assert_same_model
 
 import shore
 from shore._core.compression import sign_layout
+from shore._core.threads import available_cores
 
 ODD = [None, True, -1, 0, 1.5, 1e308, 10**30, "x", "auto", [], {}, [1, 2], {"a": 1}, "\ud800", "é" * 100]
 
@@ -138,6 +141,50 @@ def test_hostile_heads_are_found_always(models, tmp_path):
     path.write_bytes(original)
     forge(path, {"head": all_rows}, document=edit("compression", "n_head", value=20))
     refused(path, "20 outputs cannot own a row|tables of shape", verify=False)
+
+
+WRITTEN_IN_PLACE = """
+import contextlib, json, sys
+from pathlib import Path
+import numpy as np, shore
+
+path, seed = Path(sys.argv[1]), int(sys.argv[2])
+rng = np.random.default_rng(seed)
+model = shore.load(path)
+predictor, X = model.predictor(), rng.normal(size=(60, model.n_features_in_))
+model.predict(X)
+data = path.read_bytes()
+end = 8 + int.from_bytes(data[:8], "little")
+body = b"\\xff" * (len(data) - end) if seed == 0 else rng.bytes(len(data) - end)
+for name, entry in json.loads(data[8:end]).items():
+    if name in ("W", "intercept"):  # their numbers stay, so that rows are decoded
+        begin, stop = entry["data_offsets"]
+        body = body[:begin] + data[end + begin : end + stop] + body[stop:]
+with open(path, "r+b") as file:
+    file.seek(end)
+    file.write(body)
+with contextlib.suppress(ValueError):  # of numbers that overflow
+    model.compression_.compress(np.ones((3, model.n_outputs_)))
+for decoder in ("pgd", "cd", "omp", "fista"):
+    with contextlib.suppress(ValueError):
+        model.set_params(decoder=decoder).predict(X)
+for x in X:
+    predictor(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["signs", "signs, wide tables", "head and tail", "a head alone", "gaussian, float64"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_file_that_is_written_in_place_crashes_no_kernel(kind, seed, models, tmp_path):
+    models[kind].save(tmp_path / "m.shore")
+    subprocess.run([sys.executable, "-c", WRITTEN_IN_PLACE, str(tmp_path / "m.shore"), str(seed)], check=True)
+
+
+def test_a_file_asks_for_no_more_threads_than_there_are_cores(path):
+    cores = available_cores()
+    for n_threads, expected in ((1, 1), (cores, cores), (cores + 1, cores), (10**6, cores), (None, None)):
+        forge(path, document=edit("parameters", "n_threads", value=n_threads))
+        assert shore.load(path).n_threads == expected
 
 
 def test_tables_of_another_shape_are_refused(path):

@@ -121,8 +121,10 @@ def test_a_mapped_model_has_the_pages_of_the_file(path):
         return array.obj if isinstance(array, memoryview) else array
 
     model = shore.load(path)
-    for array in (model._feature_major, model.intercept_, model.compression_._tables):
+    for array in (model._feature_major, model.intercept_):
         assert isinstance(owner(array), mmap.mmap)
+    # what kernels take for places in memory must stay as it was checked
+    assert isinstance(owner(model.compression_._tables), np.ndarray)
     assert isinstance(owner(shore.load(path, mmap=False)._feature_major), np.ndarray)
 
 
