@@ -2,7 +2,46 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from oracle import COUNTS
+
+# Tests of nothing but right inputs, and of nothing but wrong ones; each says itself that all is answered, or refused.
+ANSWERS = {
+    "test_a_penalty_is_picked_on_any_data",
+    "test_a_row_does_not_depend_on_its_neighbours",
+    "test_any_command_line_ends_in_a_status",
+    "test_batches_in_any_order_are_one_fit",
+    "test_column_major_rows_are_fitted_alike",
+    "test_metrics_do_not_know_the_order_of_rows",
+    "test_norms_of_any_phi",
+    "test_predictor_gives_nothing_for_rows_that_are_not_finite",
+    "test_rows_that_are_not_finite_come_out_empty_unchecked",
+    "test_saved_models_predict_the_same",
+}
+REFUSES = {
+    "test_b_of_another_width_is_refused",
+    "test_damaged_files_are_refused_or_harmless",
+    "test_foreign_files_are_refused",
+    "test_no_path_is_refused",
+    "test_other_arguments_are_checked",
+    "test_other_numbers_of_rows_are_refused",
+    "test_rows_of_another_width_are_refused",
+    "test_sample_sizes_need_moments",
+    "test_wrong_parameters_are_named",
+}
+# Of inputs, what must be answered at the least; of fewer inputs than these nothing is asked.
+SHARE, FEW = 0.05, 50
+
+
+@pytest.fixture(autouse=True)
+def both_happen(request):
+    """All other tests are of both: one in which everything is refused, or nothing, has tried nothing."""
+    yield
+    counts, name = COUNTS.get(request.node.nodeid), request.node.originalname
+    if counts is None or name in ANSWERS | REFUSES or sum(counts.values()) < FEW:
+        return
+    assert counts["answered"] >= SHARE * sum(counts.values()), f"too few inputs were answered: {counts}"
+    assert counts["refused"] > 0, f"no input was refused: {counts}"
 
 
 def pytest_terminal_summary(terminalreporter):

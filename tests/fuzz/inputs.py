@@ -242,6 +242,22 @@ def mostly(draw, right, wrong):
 
 
 @st.composite
+def options(draw, **choices):
+    """Arguments by name, each from (right ones, wrong ones), and the names of those that are wrong.
+
+    All are right in two of three examples. To draw this first, and once, makes sure that both kinds come up.
+    """
+    can_be_wrong = [name for name, of in choices.items() if len(of) == 2]
+    some = draw(st.integers(0, 2)) == 2
+    wrong = draw(st.lists(st.sampled_from(can_be_wrong), min_size=1, max_size=2, unique=True)) if some else []
+    given = {}
+    for name, of in choices.items():
+        values = of[name in wrong]
+        given[name] = draw(values if isinstance(values, st.SearchStrategy) else st.sampled_from(values))
+    return given, wrong
+
+
+@st.composite
 def sizes(draw, low=0, high=6, large=()):
     """A number of rows or columns: small as a rule, seldom the least, and now and then a large one."""
     which = draw(st.integers(0, 15))

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from arguments import as_array
 from hypothesis import given
 from hypothesis import strategies as st
 from inputs import Input, any_matrix, dense, matrices, mostly, not_finite, numbers, row_major, sizes
@@ -13,10 +14,6 @@ import shore
 
 # A warning that W is not exact is part of the answer: what is compared then is compared all the same.
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
-
-
-def as_array(matrix):
-    return (matrix if isinstance(matrix, np.ndarray) else matrix.toarray()).astype(np.float64)
 
 
 @st.composite
@@ -110,6 +107,7 @@ def test_extreme_numbers_give_a_finite_model_or_are_refused(solver, data):
         warnings.filterwarnings("always", "conjugate gradients stopped", RuntimeWarning)  # says that W is not exact
         outcome = tried(lambda: fit(given, X.given, Y.given, None)[2], "X", "Y", "alpha", inputs=[X, Y])
     if isinstance(outcome, Refusal):
+        assert is_extreme(alpha, X, Y), outcome
         return
     assert np.isfinite(outcome.coef_).all()
     assert np.isfinite(outcome.intercept_).all()
@@ -118,6 +116,11 @@ def test_extreme_numbers_give_a_finite_model_or_are_refused(solver, data):
     found = tried(lambda: outcome.predict(X.given), "X", inputs=[X])
     if not isinstance(found, Refusal):
         assert found.shape == (n, K)
+
+
+def is_extreme(alpha, *matrices):
+    """Whether sums of products, or their quotients with the penalty, may leave the range of a dtype."""
+    return any(np.abs(as_array(each.plain)).max() > 1e15 for each in matrices) or alpha > 1e15
 
 
 def assert_solves(model, X, Y, given):

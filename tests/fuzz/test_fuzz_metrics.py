@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+from arguments import as_array, is_count, is_number
 from compressions import compressions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,14 +17,6 @@ RANKED = {
     "recall_at_k": metrics.recall_at_k,
     "ndcg_at_k": metrics.ndcg_at_k,
 }
-
-
-def is_count(k):
-    return isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1
-
-
-def as_array(matrix):
-    return (matrix if isinstance(matrix, np.ndarray) else matrix.toarray()).astype(np.float64)
 
 
 def ranked(row, k):
@@ -86,7 +79,7 @@ def test_propensities_of_any_presentation(data):
     numbers = mostly([0.55, 1.5, 1, np.float32(0.4), 1e-300, 1e300], [0, -1.0, math.nan, math.inf, None, "1", True])
     how = {"a": data.draw(numbers), "b": data.draw(numbers)}
     result = compared(lambda Y_train: metrics.propensities(Y_train, **how), {"Y_train": Y}, also=("a", "b"))
-    right = [isinstance(v, int | float | np.floating) and v is not True and 0 < v < math.inf for v in how.values()]
+    right = [is_number(v) for v in how.values()]
     if isinstance(result, Refusal):
         assert Y.is_wrong or Y.plain.shape[0] == 0 or not all(right) or 1e300 in how.values(), result
         return
