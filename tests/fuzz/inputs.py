@@ -86,7 +86,7 @@ def numbers_of(dtype, extremes):
 
 @st.composite
 def numbers(draw, shape, dtypes=FLOATS + INTEGERS, extremes=True):
-    """A native array: drawn entry by entry where it is small, else from a seed."""
+    """A native array: drawn entry by entry where it is small, else from a seed, with extremes here and there."""
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
     if np.prod(shape) <= 64:
         elements = numbers_of(dtype, extremes)
@@ -99,7 +99,11 @@ def numbers(draw, shape, dtypes=FLOATS + INTEGERS, extremes=True):
         values *= rng.random(shape) < 0.2
     if style == "ties" or dtype.kind in "iub":
         values = np.round(values)
-    return np.abs(values).astype(dtype) if dtype.kind in "ub" else values.astype(dtype)
+    values = np.abs(values).astype(dtype) if dtype.kind in "ub" else values.astype(dtype)
+    if extremes:  # at a few places, which are drawn: full blocks of a kernel meet them, too
+        at = draw(st.lists(st.integers(0, values.size - 1), max_size=8, unique=True))
+        values.reshape(-1)[at] = draw(st.lists(numbers_of(dtype, extremes), min_size=len(at), max_size=len(at)))
+    return values
 
 
 def working(values):

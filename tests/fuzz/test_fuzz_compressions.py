@@ -113,7 +113,7 @@ def test_products_with_any_presentation(data):
     name, method, width = data.draw(
         st.sampled_from([("Y", phi.compress, phi.n_outputs), ("R", phi.correlate, phi.n_components)])
     )
-    rows = data.draw(any_matrix((data.draw(sizes(0, 4)), width), FLOATS + INTEGERS, extremes))
+    rows = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), width), FLOATS + INTEGERS, extremes))
     result = compared(lambda **rows: method(rows[name], n_threads=1), {name: rows})
     if rows.is_wrong:
         return

@@ -28,7 +28,7 @@ def assert_too_large(X, model, refusal):
 @given(st.data())
 def test_any_presentation_is_predicted_as_the_plain_one(data):
     model = data.draw(models())
-    X = data.draw(any_matrix((data.draw(sizes(0, 4)), model.n_features_in_), extremes=data.draw(st.booleans())))
+    X = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), model.n_features_in_), extremes=data.draw(st.booleans())))
     s = data.draw(st.sampled_from([None, 1, 3, 65, np.int8(2)]))
     info = model.compression is not None and data.draw(st.booleans())
     result = compared(lambda X: model.predict(X, sparsity=s, return_info=info, n_threads=1), {"X": X})
@@ -47,7 +47,7 @@ def test_any_presentation_is_predicted_as_the_plain_one(data):
 @given(st.data())
 def test_scores_of_any_presentation(data):
     model = data.draw(models())
-    X = data.draw(any_matrix((data.draw(sizes(0, 4)), model.n_features_in_), extremes=data.draw(st.booleans())))
+    X = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), model.n_features_in_), extremes=data.draw(st.booleans())))
     result = compared(lambda X: model.predict_compressed(X, n_threads=1), {"X": X})
     if X.is_wrong:
         return
@@ -100,7 +100,7 @@ def pattern(each, shape):
 @given(st.data())
 def test_explanations_of_any_presentation(data):
     model = data.draw(models())
-    X = data.draw(any_matrix((data.draw(sizes(0, 4)), model.n_features_in_), extremes=data.draw(st.booleans())))
+    X = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), model.n_features_in_), extremes=data.draw(st.booleans())))
     top = data.draw(st.sampled_from([1, 3, 99]))
     result = compared(lambda X: model.explain(X, top), {"X": X})
     if X.is_wrong:
