@@ -132,6 +132,20 @@ def test_products_with_any_presentation(data):
 
 
 @given(st.data())
+def test_signs_in_another_dtype_are_the_same(data):
+    m, K = data.draw(sizes(1, 8, (33,))), data.draw(sizes(1, 9, (70,)))
+    weights = data.draw(st.lists(st.integers(0, 9), min_size=K, max_size=K))
+    phi = data.draw(st.sampled_from([shore.SparseSignCompression(m, K), shore.HeadTailCompression(m, weights)]))
+    given, wrong = data.draw(options(dtype=DTYPES))
+    other = tried(lambda: phi.astype(**given), "dtype")
+    assert isinstance(other, Refusal) == bool(wrong), other
+    if not wrong:
+        assert other.dtype == np.dtype(given["dtype"])
+        assert_same(np.sign(other.toarray()).astype(np.int8), np.sign(phi.toarray()).astype(np.int8))
+        np.testing.assert_allclose(other.toarray(), phi.toarray(), rtol=1e-6)
+
+
+@given(st.data())
 def test_norms_of_any_phi(data):
     phi = data.draw(compressions(data.draw(sizes(1, 9, (70,))), extremes=data.draw(st.booleans())))
     norm = tried(phi.squared_norm)

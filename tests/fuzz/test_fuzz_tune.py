@@ -1,7 +1,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from inputs import any_matrix, options, sizes
+from inputs import any_matrix, folder, options, sizes
 from oracle import Refusal, tried
 
 import shore
@@ -38,8 +38,23 @@ def test_tune_takes_any_presentation(data):
         assert (one.compression, one.n_components, one.alpha, one.bytes) == (
             other.compression, other.n_components, other.alpha, other.bytes
         )  # fmt: skip
-    model = result.model().fit(X.given, Y.given)
+    model = tried(lambda: result.model(data.draw(st.sampled_from([None, *result.trials])))).fit(X.given, Y.given)
     assert model.n_outputs_ == K
+    assert_trials(result)
+
+
+def assert_trials(result):
+    """What is read off a result agrees with its trials."""
+    assert tried(lambda: result.pick()).precision == max(trial.precision for trial in result.trials)
+    least = min(trial.bytes for trial in result.trials)
+    assert tried(lambda: result.pick(max_bytes=least)).bytes == least
+    assert set(tried(lambda: result.frontier())) <= set(result.trials)
+    columns = tried(lambda: result.to_dict())
+    assert columns["alpha"].tolist() == [trial.alpha for trial in result.trials]
+    kept, place = folder()
+    with kept:
+        tried(lambda: result.to_csv(place / "trials.csv"))
+        assert (place / "trials.csv").read_text().count("\n") == len(result.trials) + 1
 
 
 @given(st.data())
