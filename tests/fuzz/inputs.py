@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from presentations import DENSE, FAULTS, FORMATS, QUIRKS, SPARSE_DTYPES
+from presentations import DENSE, FAULTS, FORMATS, QUIRKS, SPARSE_DTYPES, in_format
 from scipy import sparse
 
 FLOATS = ("float16", "float32", "float64", "longdouble")
@@ -136,8 +136,8 @@ def sparse_matrix(draw, shape, dtypes=SPARSE_DTYPES, extremes=True):
     plain = sparse.csr_array(working(values))
     kind = draw(st.sampled_from(FORMATS))
     if kind != "csr":
-        made = canonical.asformat(kind)
-        return Input(sparse.csr_matrix(made).asformat(kind) if draw(st.booleans()) else made, plain, f"{kind}")
+        made = in_format(canonical, kind)
+        return Input(in_format(sparse.csr_matrix(made), kind) if draw(st.booleans()) else made, plain, f"{kind}")
     quirks = draw(st.lists(st.sampled_from(tuple(QUIRKS)), unique=True, max_size=4))
     # those that reorder come first, those that change how arrays lie in memory after them
     quirks.sort(key=tuple(QUIRKS).index)
@@ -166,7 +166,7 @@ def not_finite(draw, shape):
     if values.dtype == np.float16 or values.ndim != 2 or draw(st.booleans()):
         layout = draw(st.sampled_from(tuple(DENSE)))
         return Input(DENSE[layout](values), None, f"{values[at]} {layout}")
-    given = sparse.csr_array(values).asformat(draw(st.sampled_from(FORMATS)))
+    given = in_format(sparse.csr_array(values), draw(st.sampled_from(FORMATS)))
     return Input(given, None, f"{values[at]} {given.format}")
 
 
