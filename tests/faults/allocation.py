@@ -21,8 +21,12 @@ FAR, ODD = 1 << 40, 1_000_003
 
 
 def is_of_others(error):
-    """Whether NumPy failed without saying why, as where iterators find no memory, or CPython took it for another."""
+    """Whether NumPy failed without saying why, as where iterators find no memory, or CPython took it for another.
+
+    SciPy's ARPACK does so as well.
+    """
     known = ("error return without exception set", "NULL object passed to", "os.PathLike", "can't allocate ")
+    known += ("upd_wrap> returned NULL",)
     if isinstance(error, ctypes.ArgumentError):  # of the calls into C here
         return "MemoryError" in str(error)
     return isinstance(error, SystemError | TypeError | RuntimeError) and any(words in str(error) for words in known)

@@ -12,6 +12,7 @@ from bits import bits, folder_bits
 from scipy import sparse
 
 import shore
+from shore import metrics, theory
 from shore.cli import main
 from shore.compression import Compression
 from shore.datasets import XmcReader, load_xmc, make_synthetic, save_xmc
@@ -71,6 +72,14 @@ def of_kernels():
                 f"decode {method} {kind} {name}",
                 lambda B=B, phi=phi, method=method, limits=limits: shore.decode(
                     B, phi, 3, method=method, constraint="nonneg", return_info=True, max_iter=8, **limits
+                ),
+            )
+        B = made["signs"].compress(Y)
+        for constraint in ("real", "binary", shore.Box(0, 0.75), shore.Simplex(2.0)):
+            yield Entry(
+                f"decode {constraint} {name}",
+                lambda B=B, phi=made["signs"], constraint=constraint: shore.decode(
+                    B, phi, 3, constraint=constraint, return_info=True, max_iter=8, n_threads=THREADS
                 ),
             )
         for kind, phi in made.items():
@@ -264,8 +273,69 @@ def of_c_interface():
             yield Entry(f"C interface {kind} {name}", call)
 
 
+def of_theory():
+    """What the theorems say of Φ, of data and of a model."""
+    model = shore.ShoreRegressor(3, n_components=M).fit(X, Y)
+    for kind, phi in phis(np.float32).items():
+        yield Entry(
+            f"rip_estimate {kind}",
+            lambda phi=phi: theory.rip_estimate(phi, 6, n_supports=20, refine=True, n_threads=THREADS),
+        )
+    for layout, rows in {"dense": X, "CSR": X_CSR}.items():
+        yield Entry(
+            f"moments {layout}",
+            lambda r=rows: theory.sample_sizes(
+                theory.Moments.from_data(r, Y, model.compression_, n_threads=THREADS), epsilon=0.1
+            ),
+        )
+        yield Entry(
+            f"report {layout}", lambda r=rows: theory.report(model, r, Y, n_supports=20, n_threads=THREADS),
+            lambda: bits(model),
+        )  # fmt: skip
+    yield Entry("head_size", lambda: theory.head_size(M, FREQUENCIES))
+
+
+def of_metrics():
+    predicted = shore.ShoreRegressor(3, n_components=M).fit(X, Y).predict(X)
+    phi = shore.SparseSignCompression(M, K)
+    B, shares = phi.compress(Y), metrics.propensities(Y)
+    for layout, true in {"CSR": Y, "dense": Y.toarray()}.items():
+        for metric in (metrics.precision_at_k, metrics.recall_at_k, metrics.ndcg_at_k):
+            yield Entry(f"{metric.__name__} {layout}", lambda metric=metric, Y=true: metric(Y, predicted, 3))
+        yield Entry(f"propensities {layout}", lambda Y=true: metrics.propensities(Y))
+        yield Entry(
+            f"propensity_scored_precision_at_k {layout}",
+            lambda Y=true: metrics.propensity_scored_precision_at_k(Y, predicted, 3, propensity=shares),
+        )
+        yield Entry(f"output_difference {layout}", lambda Y=true: metrics.output_difference(Y, predicted))
+        yield Entry(f"training_loss {layout}", lambda Y=true: metrics.training_loss(Y, B, phi))
+        yield Entry(f"prediction_loss {layout}", lambda Y=true: metrics.prediction_loss(Y, B, phi))
+
+
+def of_problems():
+    """Data that is made, and what is picked for data."""
+    for name, dtype in DTYPES.items():
+        yield Entry(
+            f"make_synthetic {name}",
+            lambda dtype=dtype: make_synthetic(N, D, K, dtype=dtype, n_threads=THREADS).__dict__,
+        )
+    for layout, rows in {"dense": X, "CSR": X_CSR}.items():
+        yield Entry(f"tune {layout}", lambda r=rows: _tuned(r))
+
+
+def _tuned(rows):
+    """The trials without their times."""
+    found = shore.tune(
+        rows, Y, sparsity=3, n_components=[M], alphas=[1.0], compressions=("head_tail", None), n_threads=THREADS
+    )
+    return [(t.compression, t.n_components, t.alpha, t.precision, t.bytes) for t in found.trials]
+
+
 def all_entries(folder):
     yield from of_kernels()
     yield from of_models()
     yield from of_files(folder)
     yield from of_c_interface()
+    yield from of_theory()
+    yield from of_metrics()
+    yield from of_problems()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from presentations import DENSE, FAULTS, FORMATS, QUIRKS, SPARSE_DTYPES
+from presentations import DENSE, FAULTS, FORMATS, QUIRKS, SPARSE_DTYPES, in_format
 from scipy import sparse
 
 FLOATS = ("float16", "float32", "float64", "longdouble")
@@ -86,7 +86,7 @@ def numbers_of(dtype, extremes):
 
 @st.composite
 def numbers(draw, shape, dtypes=FLOATS + INTEGERS, extremes=True):
-    """A native array: drawn entry by entry where it is small, else from a seed."""
+    """A native array: drawn entry by entry where it is small, else from a seed, with extremes here and there."""
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
     if np.prod(shape) <= 64:
         elements = numbers_of(dtype, extremes)
@@ -99,7 +99,11 @@ def numbers(draw, shape, dtypes=FLOATS + INTEGERS, extremes=True):
         values *= rng.random(shape) < 0.2
     if style == "ties" or dtype.kind in "iub":
         values = np.round(values)
-    return np.abs(values).astype(dtype) if dtype.kind in "ub" else values.astype(dtype)
+    values = np.abs(values).astype(dtype) if dtype.kind in "ub" else values.astype(dtype)
+    if extremes:  # at a few places, which are drawn: full blocks of a kernel meet them, too
+        at = draw(st.lists(st.integers(0, values.size - 1), max_size=8, unique=True))
+        values.reshape(-1)[at] = draw(st.lists(numbers_of(dtype, extremes), min_size=len(at), max_size=len(at)))
+    return values
 
 
 def working(values):
@@ -132,8 +136,8 @@ def sparse_matrix(draw, shape, dtypes=SPARSE_DTYPES, extremes=True):
     plain = sparse.csr_array(working(values))
     kind = draw(st.sampled_from(FORMATS))
     if kind != "csr":
-        made = canonical.asformat(kind)
-        return Input(sparse.csr_matrix(made).asformat(kind) if draw(st.booleans()) else made, plain, f"{kind}")
+        made = in_format(canonical, kind)
+        return Input(in_format(sparse.csr_matrix(made), kind) if draw(st.booleans()) else made, plain, f"{kind}")
     quirks = draw(st.lists(st.sampled_from(tuple(QUIRKS)), unique=True, max_size=4))
     # those that reorder come first, those that change how arrays lie in memory after them
     quirks.sort(key=tuple(QUIRKS).index)
@@ -162,7 +166,7 @@ def not_finite(draw, shape):
     if values.dtype == np.float16 or values.ndim != 2 or draw(st.booleans()):
         layout = draw(st.sampled_from(tuple(DENSE)))
         return Input(DENSE[layout](values), None, f"{values[at]} {layout}")
-    given = sparse.csr_array(values).asformat(draw(st.sampled_from(FORMATS)))
+    given = in_format(sparse.csr_array(values), draw(st.sampled_from(FORMATS)))
     return Input(given, None, f"{values[at]} {given.format}")
 
 
@@ -239,6 +243,22 @@ def mostly(draw, right, wrong):
     """One of the right ones, or now and then one of the wrong ones."""
     right, wrong = (part if isinstance(part, st.SearchStrategy) else st.sampled_from(part) for part in (right, wrong))
     return draw(wrong if draw(st.integers(0, 15)) == 15 else right)
+
+
+@st.composite
+def options(draw, **choices):
+    """Arguments by name, each from (right ones, wrong ones), and the names of those that are wrong.
+
+    All are right in two of three examples. To draw this first, and once, makes sure that both kinds come up.
+    """
+    can_be_wrong = [name for name, of in choices.items() if len(of) == 2]
+    some = draw(st.integers(0, 2)) == 2
+    wrong = draw(st.lists(st.sampled_from(can_be_wrong), min_size=1, max_size=2, unique=True)) if some else []
+    given = {}
+    for name, of in choices.items():
+        values = of[name in wrong]
+        given[name] = draw(values if isinstance(values, st.SearchStrategy) else st.sampled_from(values))
+    return given, wrong
 
 
 @st.composite

@@ -11,6 +11,8 @@ from scipy import sparse
 
 # Inputs tried, by test: {"answered": n, "refused": n}.
 COUNTS = defaultdict(lambda: {"answered": 0, "refused": 0})
+# Calls under way: see calls.py.
+TRYING = []
 
 
 def count(outcome):
@@ -41,7 +43,11 @@ def outcome_of(call):
 
 def tried(call, *arguments, inputs=()):
     """The outcome of one call, counted: a refusal must name one of `arguments`, and no input may have changed."""
-    outcome = outcome_of(call)
+    TRYING.append(call)
+    try:
+        outcome = outcome_of(call)
+    finally:
+        TRYING.pop()
     for each in inputs:
         assert each.untouched(), f"the input was changed: {each.how}"
     if isinstance(outcome, Refusal):

@@ -3,10 +3,12 @@
 import atexit
 import itertools
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy import sparse
 
 # ---------------------------------------------------------------- dense
 
@@ -90,6 +92,13 @@ DENSE = {
 # SciPy stores no other numbers.
 SPARSE_DTYPES = ("float32", "float64", "longdouble", "int8", "uint8", "int32", "int64", "bool")
 FORMATS = ("csr", "csr", "csr", "csr", "csc", "coo", "bsr", "lil", "dok", "dia")
+
+
+def in_format(matrix, kind):
+    """As `asformat`, whatever SciPy thinks of a format for the matrix, such as of many diagonals."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
+        return matrix.asformat(kind)
 
 
 def _set(matrix, **arrays):
@@ -197,7 +206,7 @@ def _in_format(kind, name, change):
     """A fault of a matrix in another format: it must not be followed when that is made CSR."""
 
     def fault(matrix, draw):
-        matrix = matrix.asformat(kind)
+        matrix = in_format(matrix, kind)
         setattr(matrix, name, change(getattr(matrix, name), matrix))
         return matrix
 

@@ -1,62 +1,45 @@
 import pickle
 
 import numpy as np
+from arguments import (
+    WRONG_COUNTS,
+    as_array,
+    is_count,
+    needs_much_memory,
+)
 from compressions import compressions
 from hypothesis import given
 from hypothesis import strategies as st
-from inputs import FLOATS, INTEGERS, any_matrix, dense, matrices, mostly, not_finite, sizes
+from inputs import FLOATS, INTEGERS, any_matrix, dense, matrices, mostly, not_finite, options, sizes
 from oracle import Refusal, assert_same, compared, tried
 
 import shore
 
-# What may stand for a size, and what may not.
-WRONG_COUNTS = [0, -1, 2.0, np.nan, None, "3", True, [3], 2**58, 2**62, 2**64, -(2**70)]
-COUNTS = mostly(
+COUNTS = (
     st.one_of(st.integers(1, 40), st.integers(1, 9), st.sampled_from([1, 33, np.int8(7), np.uint64(3), np.array(5)])),
-    WRONG_COUNTS,
+    [0, 2**58, *WRONG_COUNTS],
 )
-SEEDS = mostly(
-    st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([np.uint64(2**64 - 1)])), [-1, 2**64, 1.0, None, "0"]
-)
-ACCEPTED = ["float32", "float64", np.float32, np.dtype("f8"), float]
-DTYPES = mostly(ACCEPTED, [">f4", "float16", int, None, "banana", object(), [1]])
-
-
-def is_count(value):
-    return (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )  # fmt: skip
-
-
-def is_seed(value):
-    return isinstance(value, int | np.integer) and 0 <= value < 2**64
-
-
-def is_float_dtype(value):
-    return any(value is each for each in ACCEPTED)
+SEEDS = st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([np.uint64(2**64 - 1)])), [-1, 2**64, 1.0, None, "0"]
+DTYPES = (
+    ["float32", "float64", np.float32, np.dtype("f8"), float], [">f4", "float16", int, None, "banana", object(), [1]]
+)  # fmt: skip
 
 
 @given(st.data())
 def test_constructors_make_a_matrix_or_name_what_is_wrong(data):
     make = data.draw(st.sampled_from([shore.GaussianCompression, shore.SparseSignCompression]))
-    given = {
-        "n_components": data.draw(COUNTS), "n_outputs": data.draw(COUNTS), "seed": data.draw(SEEDS),
-        "dtype": data.draw(DTYPES),
-    }  # fmt: skip
-    if make is shore.SparseSignCompression:
-        given["nnz_per_output"] = data.draw(COUNTS)
+    counts = ["n_components", "n_outputs", *(["nnz_per_output"] if make is shore.SparseSignCompression else [])]
+    given, wrong = data.draw(options(**dict.fromkeys(counts, COUNTS), seed=SEEDS, dtype=DTYPES))
+    # of rows that an output uses, any number is right: no more than all count
+    wrong = [name for name in wrong if name != "nnz_per_output" or not is_count(given[name])]
     try:
-        phi = tried(lambda: make(**given), *given)
+        phi = tried(lambda: make(**given), *(wrong or counts))
     except MemoryError:  # sizes that no machine has room for
-        assert max(value for value in given.values() if isinstance(value, int))
+        assert needs_much_memory(given[name] for name in counts), given
         return
-    right = [is_count(given[name]) for name in ("n_components", "n_outputs")]
-    right += [is_seed(given["seed"]), is_float_dtype(given["dtype"]), is_count(given.get("nnz_per_output", 1))]
-    if isinstance(phi, Refusal):
-        large = any(isinstance(value, int) and value >= 2**58 for name, value in given.items() if name[0] == "n")
-        assert large or not all(right), phi
+    assert isinstance(phi, Refusal) == bool(wrong), phi
+    if wrong:
         return
-    assert all(right)
     Phi = phi.toarray()
     assert Phi.shape == (given["n_components"], given["n_outputs"]) == (phi.n_components, phi.n_outputs)
     assert Phi.dtype == phi.dtype == np.dtype(given["dtype"])
@@ -74,7 +57,7 @@ def test_head_tail_from_any_weights(data):
     K = data.draw(sizes(0, 9, (70,)))
     wrong = not_finite((K,)) if K else dense((K,))
     weights = data.draw(st.one_of(dense((K,)), dense((K,), extremes=False), wrong, matrices((2, 3))))
-    given = {"n_components": data.draw(COUNTS), "nnz_per_output": data.draw(COUNTS)}
+    given, _ = data.draw(options(n_components=COUNTS, nnz_per_output=COUNTS))
     if not weights.is_wrong and weights.plain.ndim == 2:
         weights.plain = None  # is no vector
     try:
@@ -83,12 +66,11 @@ def test_head_tail_from_any_weights(data):
             {"output_weights": weights}, also=("n_components", "nnz_per_output"),
         )  # fmt: skip
     except MemoryError:
-        assert max(value for value in given.values() if isinstance(value, int))
+        assert needs_much_memory(given.values()), given
         return
     if isinstance(phi, Refusal):
-        large = any(isinstance(value, int) and value >= 2**58 for value in given.values())
         wrong = weights.is_wrong or len(weights.plain) == 0 or weights.plain.min() < 0
-        assert large or wrong or not all(map(is_count, given.values())), phi
+        assert wrong or needs_much_memory(given.values()) or not all(map(is_count, given.values())), phi
         return
     Phi, head = phi
     assert Phi.shape == (given["n_components"], K)
@@ -108,7 +90,7 @@ def test_any_matrix_can_be_phi(data):
     matrix = data.draw(any_matrix((data.draw(sizes(0, 5)), data.draw(sizes(0, 5, (70,))))))
     result = compared(lambda matrix: shore.MatrixCompression(matrix).toarray(), {"matrix": matrix})
     if not matrix.is_wrong:
-        plain = matrix.plain if isinstance(matrix.plain, np.ndarray) else matrix.plain.toarray()
+        plain = as_array(matrix.plain)
         assert isinstance(result, Refusal) == (0 in plain.shape)
         if not isinstance(result, Refusal):
             np.testing.assert_array_equal(result, plain)
@@ -131,11 +113,11 @@ def test_products_with_any_presentation(data):
     name, method, width = data.draw(
         st.sampled_from([("Y", phi.compress, phi.n_outputs), ("R", phi.correlate, phi.n_components)])
     )
-    rows = data.draw(any_matrix((data.draw(sizes(0, 4)), width), FLOATS + INTEGERS, extremes))
+    rows = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), width), FLOATS + INTEGERS, extremes))
     result = compared(lambda **rows: method(rows[name], n_threads=1), {name: rows})
     if rows.is_wrong:
         return
-    plain = rows.plain if isinstance(rows.plain, np.ndarray) else rows.plain.toarray()
+    plain = as_array(rows.plain)
     with np.errstate(all="ignore"):
         Phi = phi.toarray().astype(np.float64)
         Phi = Phi.T if name == "Y" else Phi
@@ -147,6 +129,20 @@ def test_products_with_any_presentation(data):
     if not isinstance(result, Refusal):
         assert result.dtype == phi.dtype
         assert np.isfinite(result).all()
+
+
+@given(st.data())
+def test_signs_in_another_dtype_are_the_same(data):
+    m, K = data.draw(sizes(1, 8, (33,))), data.draw(sizes(1, 9, (70,)))
+    weights = data.draw(st.lists(st.integers(0, 9), min_size=K, max_size=K))
+    phi = data.draw(st.sampled_from([shore.SparseSignCompression(m, K), shore.HeadTailCompression(m, weights)]))
+    given, wrong = data.draw(options(dtype=DTYPES))
+    other = tried(lambda: phi.astype(**given), "dtype")
+    assert isinstance(other, Refusal) == bool(wrong), other
+    if not wrong:
+        assert other.dtype == np.dtype(given["dtype"])
+        assert_same(np.sign(other.toarray()).astype(np.int8), np.sign(phi.toarray()).astype(np.int8))
+        np.testing.assert_allclose(other.toarray(), phi.toarray(), rtol=1e-6)
 
 
 @given(st.data())
@@ -165,3 +161,13 @@ def test_rows_of_another_width_are_refused(data):
     rows = data.draw(matrices((data.draw(sizes(0, 3)), data.draw(st.sampled_from([0, 1, 5, 70])))))
     assert isinstance(tried(lambda: phi.compress(rows.given), "Y", inputs=[rows]), Refusal)
     assert isinstance(tried(lambda: phi.correlate(rows.given), "R", inputs=[rows]), Refusal)
+
+
+@given(st.data())
+def test_capsules_are_of_compressions_only(data):
+    K = data.draw(sizes(1, 5))
+    phi = data.draw(
+        mostly(st.just(shore.SparseSignCompression(3, K)), [None, 3, "gaussian", np.eye(3), shore.Box(0, 1)])
+    )
+    result = tried(lambda: shore.capi.phi(phi), "compression")
+    assert isinstance(result, Refusal) != isinstance(phi, shore.SparseSignCompression)

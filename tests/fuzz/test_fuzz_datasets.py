@@ -2,9 +2,10 @@ import gzip
 import io
 
 import numpy as np
+from arguments import WRONG_COUNTS, WRONG_DTYPES
 from hypothesis import given
 from hypothesis import strategies as st
-from inputs import any_matrix, folder, matrices, mostly, numbers, sizes
+from inputs import any_matrix, folder, matrices, mostly, numbers, options, sizes
 from oracle import Refusal, assert_at_most, assert_same, compared, tried
 from scipy import sparse
 from test_fuzz_projection import CONSTRAINTS
@@ -12,27 +13,25 @@ from test_fuzz_projection import CONSTRAINTS
 import shore
 from shore import datasets
 
-WRONG_COUNTS = [-1, 2.0, np.nan, None, "3", True, [3], 2**62, 2**64, 0.0]
-WRONG_DTYPES = ["float16", int, None, "banana"]
-
 
 @given(st.data())
 def test_synthetic_problems_of_any_size(data):
-    given = {
-        "n_samples": data.draw(mostly(st.integers(0, 6), WRONG_COUNTS)),
-        "n_features": data.draw(mostly(st.integers(1, 6), [0, *WRONG_COUNTS])),
-        "n_outputs": data.draw(mostly(st.integers(1, 70), [0, *WRONG_COUNTS])),
-        "sparsity": data.draw(mostly([1, 3, 65, 2**40], [0, None, 1.5, True])),
-        "snr_db": data.draw(
-            mostly([10.0, -300, 0, 500, np.inf, np.float32(3)], [-301, np.nan, -np.inf, None, "10", True])
-        ),
-        "constraint": data.draw(mostly(CONSTRAINTS, ["x", None])),
-        "seed": data.draw(mostly([0, 2**64 - 1], [-1, None, 2**64])),
-        "dtype": data.draw(mostly(["float32", np.float64], WRONG_DTYPES)),
-        "n_threads": data.draw(mostly([1, 2], [0, "1"])),
-    }
-    problem = tried(lambda: datasets.make_synthetic(**given), *given)
-    if isinstance(problem, Refusal):
+    given, wrong = data.draw(
+        options(
+            n_samples=(st.integers(0, 6), WRONG_COUNTS),
+            n_features=(st.integers(1, 6), [0, *WRONG_COUNTS]),
+            n_outputs=(st.integers(1, 70), [0, *WRONG_COUNTS]),
+            sparsity=([1, 3, 65, 2**40], [0, None, 1.5, True]),
+            snr_db=([10.0, -300, 0, 500, np.inf, np.float32(3)], [-301, np.nan, -np.inf, None, "10", True]),
+            constraint=(CONSTRAINTS, ["x", None]),
+            seed=([0, 2**64 - 1], [-1, None, 2**64]),
+            dtype=(["float32", np.float64], WRONG_DTYPES),
+            n_threads=([1, 2], [0, "1"]),
+        )
+    )
+    problem = tried(lambda: datasets.make_synthetic(**given), *wrong)
+    assert isinstance(problem, Refusal) == bool(wrong), problem
+    if wrong:
         return
     n, d, K = (given[name] for name in ("n_samples", "n_features", "n_outputs"))
     kind = np.dtype(given["dtype"])
@@ -80,6 +79,9 @@ def test_any_presentation_is_written_and_read_back(data):
             assert_same(got.data, without_zeros(matrix, np.float64).data)
         np.testing.assert_array_equal(got.toarray(), rounded(matrix))
     blocks = read_in_blocks(text, data.draw(st.integers(1, 5)))
+    with datasets.XmcReader(io.BytesIO(text), dtype=np.float64) as reader:
+        first = tried(lambda: reader.read()) if plain[0].shape[0] else read
+    assert_same([part.toarray() for part in first], [part.toarray() for part in read])
     for which in range(2):
         parts = [block[which] for block in blocks] or [sparse.csr_array(plain[which].shape)]
         assert_same(sparse.csr_array(sparse.vstack(parts)).toarray(), read[which].toarray())
@@ -87,14 +89,14 @@ def test_any_presentation_is_written_and_read_back(data):
 
 def rounded(matrix):
     """What the shortest decimals of the numbers, which are those of their own dtype, read as float64."""
-    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()  # in the dtype whose decimals count
     return np.array([float(str(number)) for number in dense.ravel()]).reshape(dense.shape)
 
 
 def read_in_blocks(text, rows):
-    reader = datasets.XmcReader(io.BytesIO(text), rows=rows, dtype=np.float64)
+    reader = tried(lambda: datasets.XmcReader(io.BytesIO(text), rows=rows, dtype=np.float64))
     blocks = list(reader)
-    reader.close()
+    tried(lambda: reader.close())
     return blocks
 
 
@@ -131,11 +133,27 @@ def test_any_text_is_read_or_refused_with_its_line(data):
             assert_same(sparse.csr_array(sparse.vstack(parts)).toarray(), whole.toarray())
 
 
-@given(data=st.binary(max_size=100))
-def test_any_bytes_are_read_or_refused(data):
-    tried(lambda: datasets.load_xmc(io.BytesIO(data)), "<file>")
-    tried(lambda: datasets.load_xmc(io.BytesIO(b"\x1f\x8b" + data)), "<file>")
-    tried(lambda: datasets.load_xmc(io.BytesIO(gzip.compress(b"1 2 3\n0 1:1\n")[: len(data)] + data)), "<file>")
+TEXT = b"2 3 4\n0,2 0:1.5 2:-2\n1 1:0.25\n"
+TEXT_X = np.array([[1.5, 0, -2], [0, 0.25, 0]], dtype=np.float32)
+TEXT_Y = np.array([[1, 0, 1, 0], [0, 1, 0, 0]], dtype=np.float32)
+
+
+@given(data=st.binary(max_size=100), at=st.integers(0, len(TEXT)), more=st.sampled_from([b"", b" ", b"\n", b"7"]))
+def test_any_bytes_are_read_or_refused(data, at, more):
+    def read(file):
+        return tried(lambda: datasets.load_xmc(io.BytesIO(file)), "<file>")
+
+    for file in (data, b"\x1f\x8b" + data, gzip.compress(TEXT)[: len(data)] + data):
+        read(file)
+    text = TEXT[:at] + more + TEXT[at:]
+    found, packed = read(text), read(gzip.compress(text))
+    if isinstance(found, Refusal):
+        assert more
+        assert isinstance(packed, Refusal)
+        return
+    assert_same(packed, found)
+    if not more:
+        assert_same([part.toarray() for part in found], [TEXT_X, TEXT_Y])
 
 
 @given(path=st.sampled_from([None, 3, b"name", ["a"], 1.5, io.StringIO("1 2 3\n")]))
@@ -164,8 +182,15 @@ def test_folders_of_matrices_are_read(data):
     if data.draw(st.integers(0, 7)) == 7 and X.nnz:
         X = X.astype(np.float64)
         X.data[0] = np.nan
-    share = data.draw(mostly([0.2, 0.5, 0.999], [0, 1, None, "0.2", np.nan]))
-    seed, dtype = data.draw(mostly([0, 7], [-1, None])), data.draw(mostly(["float32", "float64"], WRONG_DTYPES))
+    given, wrong = data.draw(
+        options(
+            test_share=([0.2, 0.5, 0.999], [0, 1, None, "0.2", np.nan]),
+            seed=([0, 7], [-1, None]),
+            dtype=(["float32", "float64"], WRONG_DTYPES),
+        )
+    )
+    if "dtype" not in wrong:
+        wrong += [f"{name}.npz" for name, part in (("X", X), ("Y", Y)) if not is_finite(part, given["dtype"])]
     kept, place = folder()
     with kept:
         sparse.save_npz(place / "X.npz", X)
@@ -173,15 +198,19 @@ def test_folders_of_matrices_are_read(data):
         if data.draw(st.integers(0, 7)) == 7:
             damaged = (place / "Y.npz").read_bytes()
             (place / "Y.npz").write_bytes(damaged[: data.draw(st.integers(0, len(damaged) - 1))])
-        result = tried(
-            lambda: datasets.load_dataset(place, test_share=share, seed=seed, dtype=dtype),
-            "test_share", "seed", "dtype", "X.npz", "Y.npz",
-        )  # fmt: skip
-    if isinstance(result, Refusal):
+            wrong.append("Y.npz")
+        result = tried(lambda: datasets.load_dataset(place, **given), *wrong)
+    assert isinstance(result, Refusal) == bool(wrong), result
+    if wrong:
         return
     for name, whole in (("X", X), ("Y", Y)):
         parts = getattr(result, f"{name}_train"), getattr(result, f"{name}_test")
         assert sum(part.shape[0] for part in parts) == n
-        assert all(part.dtype == dtype and np.isfinite(part.data).all() for part in parts)
+        assert all(part.dtype == given["dtype"] and np.isfinite(part.data).all() for part in parts)
         got = np.sort(np.concatenate([part.data for part in parts]))
-        assert_same(got, np.sort(without_zeros(whole, dtype).data))
+        assert_same(got, np.sort(without_zeros(whole, given["dtype"]).data))
+
+
+def is_finite(matrix, dtype):
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(matrix.data.astype(dtype)).all())

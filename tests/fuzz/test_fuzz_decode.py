@@ -45,7 +45,7 @@ def assert_info(info, n, max_iter):
 @given(st.data())
 def test_any_presentation_is_decoded_as_the_plain_one(data):
     phi = data.draw(compressions(data.draw(sizes(1, 9, (1, 70))), extremes=data.draw(st.booleans())))
-    B = data.draw(any_matrix((data.draw(sizes(0, 4)), phi.n_components)))
+    B = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), phi.n_components)))
     s, how = data.draw(sparsities()), data.draw(options())
     result = compared(lambda B: shore.decode(B, phi, s, return_info=True, **how), {"B": B})
     if not B.is_wrong:

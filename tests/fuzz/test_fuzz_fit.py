@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from arguments import as_array
 from hypothesis import given
 from hypothesis import strategies as st
 from inputs import Input, any_matrix, dense, matrices, mostly, not_finite, numbers, row_major, sizes
@@ -13,10 +14,6 @@ import shore
 
 # A warning that W is not exact is part of the answer: what is compared then is compared all the same.
 pytestmark = pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
-
-
-def as_array(matrix):
-    return (matrix if isinstance(matrix, np.ndarray) else matrix.toarray()).astype(np.float64)
 
 
 @st.composite
@@ -39,6 +36,12 @@ def ridge(X, B, weight, alpha, fit_intercept):
     G = Xc.T @ (weight[:, None] * Xc) + alpha * np.eye(X.shape[1])
     W = np.linalg.solve(G, Xc.T @ (weight[:, None] * Bc))
     return W.T, mean_b - mean_x @ W, np.linalg.cond(G)
+
+
+def compressed(Y, phi):
+    """B, and sums of the sizes of its terms: what of them cancel each other leaves the rounding of their sizes."""
+    Phi = np.eye(Y.shape[1]) if phi is None else phi.toarray().astype(np.float64)
+    return Y @ Phi.T, np.abs(Y) @ np.abs(Phi.T)
 
 
 def fit(given, X, Y, sample_weight):
@@ -65,20 +68,20 @@ def test_any_presentation_is_fitted_as_the_plain_one(data):
     )
     weight = inputs["sample_weight"].plain.astype(np.float64)
     phi = model.compression_
-    B = as_array(Y.plain) if phi is None else as_array(Y.plain) @ phi.toarray().T.astype(np.float64)
+    B, terms = compressed(as_array(Y.plain), phi)
     W, b, condition = ridge(as_array(X.plain), B, weight, float(given["alpha"]), given["fit_intercept"])
-    assert_close(coef, W, intercept, b, condition, given, B, phi)
+    assert_close(coef, W, intercept, b, condition, given, terms, phi)
     assert model.n_features_in_ == d
     assert model.n_outputs_ == K
     found = model.predict(X.plain)
     assert found.shape == (n, K)
 
 
-def assert_close(coef, W, intercept, b, condition, given, B, phi):
+def assert_close(coef, W, intercept, b, condition, given, terms, phi):
     """As near as the condition of the equations lets the dtypes, and with 'cg' the tolerance, come."""
     eps = max(float(np.finfo(dtype).eps) for dtype in (given["dtype"], given["dtype"] if phi is None else phi.dtype))
     eps += 1e-6 if given["solver"] == "cg" else 0
-    size = np.abs(W).max(initial=0) + np.abs(B).max(initial=0)
+    size = np.abs(W).max(initial=0) + terms.max(initial=0)
     least = np.finfo(given["dtype"]).smallest_subnormal  # numbers this small have no more digits than that
     np.testing.assert_allclose(coef, W, rtol=0, atol=50 * condition * (eps * size + least))
     np.testing.assert_allclose(intercept, b, rtol=0, atol=200 * condition * (eps * size + least))
@@ -93,15 +96,15 @@ def test_column_major_rows_are_fitted_alike(data):
     coef, intercept, _ = tried(lambda: fit(given, np.asfortranarray(X), Y, None))
     other, other_intercept, model = fit(given, X, Y, None)
     phi = model.compression_
-    B = Y.astype(np.float64) if phi is None else Y.astype(np.float64) @ phi.toarray().T
+    B, terms = compressed(Y.astype(np.float64), phi)
     *_, condition = ridge(X.astype(np.float64), B, np.ones(n), float(given["alpha"]), given["fit_intercept"])
-    assert_close(coef, other, intercept, other_intercept, condition, given, B, phi)
+    assert_close(coef, other, intercept, other_intercept, condition, given, terms, phi)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
 @given(st.data())
 def test_extreme_numbers_give_a_finite_model_or_are_refused(solver, data):
-    n, d, K = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
+    n, d, K = data.draw(sizes(1, 5, (33,))), data.draw(sizes(1, 4, (17,))), data.draw(sizes(1, 5, (20,)))
     alpha = data.draw(st.sampled_from([1.0, 0, 1e-300, 1e-30, 1e30, 1e300]))
     given = data.draw(parameters(K)) | {"alpha": alpha, "solver": solver}
     X, Y = (data.draw(matrices((n, k), ("float32", "float64", "int64"))) for k in (d, K))
@@ -110,6 +113,7 @@ def test_extreme_numbers_give_a_finite_model_or_are_refused(solver, data):
         warnings.filterwarnings("always", "conjugate gradients stopped", RuntimeWarning)  # says that W is not exact
         outcome = tried(lambda: fit(given, X.given, Y.given, None)[2], "X", "Y", "alpha", inputs=[X, Y])
     if isinstance(outcome, Refusal):
+        assert is_extreme(alpha, X, Y), outcome
         return
     assert np.isfinite(outcome.coef_).all()
     assert np.isfinite(outcome.intercept_).all()
@@ -120,6 +124,11 @@ def test_extreme_numbers_give_a_finite_model_or_are_refused(solver, data):
         assert found.shape == (n, K)
 
 
+def is_extreme(alpha, *matrices):
+    """Whether sums of products, or their quotients with the penalty, may leave the range of a dtype."""
+    return any(np.abs(as_array(each.plain)).max() > 1e15 for each in matrices) or not 1e-15 < alpha < 1e15
+
+
 def assert_solves(model, X, Y, given):
     """The normal equations to two digits of the terms in them, where nothing that counts is too small to be squared."""
     phi = model.compression_
@@ -128,7 +137,8 @@ def assert_solves(model, X, Y, given):
     if any(np.any((part != 0) & (np.abs(part) < smallest)) for part in (X, Y)) or model.alpha < 1e-12:
         return
     X, Y, W, b = (part.astype(np.longdouble) for part in (X, Y, model.coef_.T, model.intercept_))
-    B = Y if model.compression_ is None else Y @ model.compression_.toarray().T.astype(np.longdouble)
+    Phi = np.eye(Y.shape[1]) if phi is None else phi.toarray().astype(np.longdouble)
+    B, terms = Y @ Phi.T, np.abs(Y) @ np.abs(Phi.T)
     norms = [np.sqrt(np.sum(part * part)) for part in (X, W, B)]
     if given["fit_intercept"]:
         X, B, b = X - X.mean(axis=0), B - B.mean(axis=0), 0
@@ -136,7 +146,9 @@ def assert_solves(model, X, Y, given):
     # what the dtype cannot hold of W is lost
     tiny = np.longdouble(np.finfo(given["dtype"]).tiny) * (norms[0] ** 2 + model.alpha) * np.sqrt(W.size)
     size = norms[0] ** 2 * norms[1] + model.alpha * norms[1] + norms[0] * norms[2]
-    assert np.all(np.abs(gradient) <= 1e-2 * size + tiny)
+    # and of sums of outputs that cancel each other, what their dtype cannot hold beside them
+    lost = 8 * Y.shape[1] * np.finfo(np.float32 if single else np.float64).eps * norms[0] * np.sqrt(np.sum(terms**2))
+    assert np.all(np.abs(gradient) <= 1e-2 * size + lost + tiny)
 
 
 @given(st.data())
@@ -177,11 +189,11 @@ def test_batches_in_any_order_are_one_fit(data):
     if model.compression_ is not None:
         assert_same(model.compression_.toarray(), whole.compression_.toarray())
     phi = model.compression_
-    B = Y.astype(np.float64) if phi is None else Y.astype(np.float64) @ phi.toarray().T
+    B, terms = compressed(Y.astype(np.float64), phi)
     *_, condition = ridge(X.astype(np.float64), B, np.ones(n), float(given["alpha"]), given["fit_intercept"])
     # sums of products that are centred afterwards: the size of X counts twice
     condition *= 1 + np.abs(X.astype(np.float64)).max() ** 2
-    assert_close(model.coef_, whole.coef_, model.intercept_, whole.intercept_, condition, given, B, phi)
+    assert_close(model.coef_, whole.coef_, model.intercept_, whole.intercept_, condition, given, terms, phi)
 
 
 @given(st.data())

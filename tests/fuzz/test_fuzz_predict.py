@@ -1,9 +1,10 @@
 import pickle
 
 import numpy as np
+from arguments import as_array
 from hypothesis import given
 from hypothesis import strategies as st
-from inputs import Input, any_matrix, dense, folder, matrices, not_finite, numbers, sizes, which_outputs
+from inputs import Input, any_matrix, dense, folder, matrices, not_finite, numbers, options, sizes, which_outputs
 from models import models
 from oracle import Refusal, assert_at_most, assert_same, compared, tried
 from scipy import sparse
@@ -12,34 +13,29 @@ from test_fuzz_metrics import slow_metric
 import shore
 
 
-def as_array(matrix):
-    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-
-
 def is_in_range(X, dtype):
     """Whether the rows are finite in the model's dtype."""
     with np.errstate(over="ignore"):
         return bool(np.isfinite(as_array(X).astype(dtype)).all())
 
 
-def of_dtype(plain, dtype):
-    """The same numbers as the model reads them."""
-    with np.errstate(over="ignore"):
-        return plain.astype(dtype)
+def assert_too_large(X, model, refusal):
+    """That rows were refused for numbers whose scores may leave the range of the model's dtype."""
+    largest = np.abs(as_array(X.plain)).max(initial=0)
+    assert not is_in_range(X.plain, model.intercept_.dtype) or not largest < 1e30, refusal
 
 
 @given(st.data())
 def test_any_presentation_is_predicted_as_the_plain_one(data):
     model = data.draw(models())
-    X = data.draw(any_matrix((data.draw(sizes(0, 4)), model.n_features_in_), extremes=data.draw(st.booleans())))
+    X = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), model.n_features_in_), extremes=data.draw(st.booleans())))
     s = data.draw(st.sampled_from([None, 1, 3, 65, np.int8(2)]))
     info = model.compression is not None and data.draw(st.booleans())
     result = compared(lambda X: model.predict(X, sparsity=s, return_info=info, n_threads=1), {"X": X})
     if X.is_wrong:
         return
     if isinstance(result, Refusal):
-        scores = np.abs(as_array(X.plain)).max(initial=0)
-        assert not is_in_range(X.plain, model.intercept_.dtype) or not scores < 1e30, result
+        assert_too_large(X, model, result)
         return
     found = result[0] if info else result
     assert found.shape == (X.plain.shape[0], model.n_outputs_)
@@ -51,9 +47,12 @@ def test_any_presentation_is_predicted_as_the_plain_one(data):
 @given(st.data())
 def test_scores_of_any_presentation(data):
     model = data.draw(models())
-    X = data.draw(any_matrix((data.draw(sizes(0, 4)), model.n_features_in_), extremes=data.draw(st.booleans())))
+    X = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), model.n_features_in_), extremes=data.draw(st.booleans())))
     result = compared(lambda X: model.predict_compressed(X, n_threads=1), {"X": X})
-    if X.is_wrong or isinstance(result, Refusal):
+    if X.is_wrong:
+        return
+    if isinstance(result, Refusal):
+        assert_too_large(X, model, result)
         return
     assert np.isfinite(result).all()
     rows = as_array(X.plain).astype(model.intercept_.dtype).astype(np.float64)
@@ -101,12 +100,15 @@ def pattern(each, shape):
 @given(st.data())
 def test_explanations_of_any_presentation(data):
     model = data.draw(models())
-    X = data.draw(any_matrix((data.draw(sizes(0, 4)), model.n_features_in_), extremes=data.draw(st.booleans())))
+    X = data.draw(any_matrix((data.draw(sizes(0, 4, (33,))), model.n_features_in_), extremes=data.draw(st.booleans())))
     top = data.draw(st.sampled_from([1, 3, 99]))
     result = compared(lambda X: model.explain(X, top), {"X": X})
-    if X.is_wrong or isinstance(result, Refusal):
+    if X.is_wrong:
         return
-    for column in result.to_dict().values():
+    if isinstance(result, Refusal):
+        assert_too_large(X, model, result)
+        return
+    for column in tried(lambda: result.to_dict()).values():
         assert np.isfinite(column).all()
         assert len(column) == len(result)
     if top == 99 and len(result):  # all contributions are listed: they add up
@@ -195,8 +197,19 @@ def test_predictor_gives_nothing_for_rows_that_are_not_finite(data):
     model = data.draw(models())
     row = data.draw(not_finite((model.n_features_in_,)))
     indices, values = tried(lambda: model.predictor()(row.given), inputs=[row])
-    assert len(indices) == len(values)
-    assert np.isfinite(values).all()
+    assert len(indices) == len(values) == 0
+
+
+@given(st.data())
+def test_constructed_predictors_know_their_model(data):
+    X, Y = data.draw(numbers((6, 3), ("float32",), extremes=False)), np.eye(6)
+    model = shore.ShoreRegressor(2, n_components=4, n_threads=1).fit(X, Y)
+    given, wrong = data.draw(options(n_threads=([1, 2, None], [0, -1, "1", True])))
+    predictor = tried(lambda: model.predictor(**given), "n_threads")
+    assert isinstance(predictor, Refusal) == bool(wrong)
+    if not wrong:
+        assert isinstance(predictor, shore.Predictor)
+        assert_same(list(predictor(X[0])), [model.predict(X[:1]).indices, model.predict(X[:1]).data])
 
 
 # ---------------------------------------------------------------- files

@@ -2,10 +2,11 @@ import math
 
 import numpy as np
 import pytest
+from arguments import as_array, is_count, is_number
 from compressions import compressions
 from hypothesis import given
 from hypothesis import strategies as st
-from inputs import any_matrix, dense, mostly, row_major, sizes
+from inputs import any_matrix, dense, mostly, options, row_major, sizes
 from models import fitted
 from oracle import Refusal, compared, tried
 
@@ -21,29 +22,19 @@ NUMBERS = mostly(
     ),
     st.one_of(st.floats(), st.sampled_from([0, 1, 1e308, None, "1", True, 1j, [0.1], 10**400])),
 )
+# Of rows and columns.
+MOST = 2**59
 COUNTS = mostly(
     st.one_of(st.integers(1, 10**6), st.sampled_from([1, 2**31, 2**59, np.uint64(5)])),
     [0, -1, 2.0, None, "3", True, [3], 2**64, 10**400],
 )
 
 
-def is_number(value, low=0.0, high=math.inf, closed=False):
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
-        return False
-    if type(value) is int and value > 10**9:
-        return False
-    return low < value < high or (closed and value == low)
-
-
-def is_count(value, most=2**59):
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= most
-
-
 @given(s=COUNTS, K=COUNTS, delta=st.one_of(st.none(), NUMBERS), tau=NUMBERS, form=mostly(["rip", "jl"], ["", None]))
 def test_components_for_anything(s, K, delta, tau, form):
     arguments = {"sparsity": s, "n_outputs": K, "delta": delta, "tau": tau, "form": form}
     m = tried(lambda: theory.components_for(s, K, delta=delta, tau=tau, form=form), *arguments)
-    right = is_count(s, 10**400) and is_count(K) and is_number(tau, 0, 1) and form in ("rip", "jl")
+    right = is_count(s) and is_count(K, most=MOST) and is_number(tau, 0, 1) and form in ("rip", "jl")
     right = right and (delta is None or is_number(delta, 0, 1))
     if isinstance(m, Refusal):
         assert not right or (delta is not None and delta < 1e-100), m
@@ -62,7 +53,13 @@ def test_delta_for_anything(m, s, K, tau, form):
     delta = tried(
         lambda: theory.delta_for(m, s, K, tau=tau, form=form), "n_components", "sparsity", "n_outputs", "tau", "form"
     )
-    right = is_count(m) and is_count(s, 10**400) and is_count(K) and is_number(tau, 0, 1) and form in ("rip", "jl")
+    right = (
+        is_count(m, most=MOST)
+        and is_count(s)
+        and is_count(K, most=MOST)
+        and is_number(tau, 0, 1)
+        and form in ("rip", "jl")
+    )
     assert isinstance(delta, Refusal) != right
     if not isinstance(delta, Refusal):
         assert 0 < delta < 1 or delta == math.inf
@@ -94,18 +91,24 @@ def test_steps_for_anything(step, delta, start, noise):
 
 @given(st.data())
 def test_rip_estimates_of_any_phi(data):
-    phi = data.draw(mostly(compressions(data.draw(sizes(1, 7, (30,))), extremes=data.draw(st.booleans())), ["x"]))
-    given = {
-        "sparsity": data.draw(mostly(st.integers(1, 9), [65, 0, None, True])),
-        "n_supports": data.draw(mostly([1, 5, 40], [0, 1.5])),
-        "confidence": data.draw(mostly([0.95, 0.5, 1e-9], [0, 1, None])),
-        "refine": data.draw(st.booleans()),
-        "seed": data.draw(mostly([0, 1, 2**64 - 1], [-1, None])),
-        "n_threads": data.draw(mostly([1, 2], [0])),
-    }
-    result = tried(lambda: theory.rip_estimate(phi, **given), "compression", *given)
+    extremes = data.draw(st.booleans())
+    given, wrong = data.draw(
+        options(
+            compression=(compressions(data.draw(sizes(1, 7, (30,))), extremes=extremes), ["x"]),
+            sparsity=(st.sampled_from([1, 2, 3, 5, 9, 65]), [0, None, True]),
+            n_supports=([1, 5, 40], [0, 1.5]),
+            confidence=([0.95, 0.5, 1e-9], [0, 1, None]),
+            refine=([True, False],),
+            seed=([0, 1, 2**64 - 1], [-1, None]),
+            n_threads=([1, 2], [0]),
+        )
+    )
+    result = tried(lambda: theory.rip_estimate(**given), "compression", *wrong)
+    phi = given["compression"]
     if isinstance(result, Refusal):
+        assert wrong or np.abs(phi.toarray()).max() > 1e15, result
         return
+    assert not wrong
     assert all(math.isfinite(getattr(result, name)) for name in ("delta", "mean", "median", "quantile_95", "share"))
     columns = phi.toarray().astype(np.float64)[:, result.worst_support]
     eigenvalues = np.linalg.eigvalsh(columns.T @ columns)
@@ -123,7 +126,7 @@ def test_head_sizes_of_any_weights(data):
     size = compared(
         lambda output_weights: theory.head_size(m, output_weights), {"output_weights": weights}, also=("n_components",)
     )
-    right = is_count(m) and len(weights.plain) > 0 and weights.plain.min(initial=0) >= 0
+    right = is_count(m, most=MOST) and len(weights.plain) > 0 and weights.plain.min(initial=0) >= 0
     assert isinstance(size, Refusal) != right
     if right:
         assert 0 <= size <= min(m, len(weights.plain))
@@ -151,8 +154,7 @@ def test_moments_and_sample_sizes_of_any_presentation(data):
     numbers = [getattr(result, name) for name in ("sigma", "mean_x", "lambda_min", "z_norm2", "w_norm2", "phi_norm2")]
     assert all(math.isfinite(number) and number >= 0 for number in numbers), result
     if not extremes:
-        X = inputs["X"].plain if isinstance(inputs["X"].plain, np.ndarray) else inputs["X"].plain.toarray()
-        X = X.astype(np.float64)
+        X = as_array(inputs["X"].plain)
         np.testing.assert_allclose(result.mean_x, np.linalg.norm(X.mean(axis=0)), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(result.phi_norm2, np.sum(phi.toarray().astype(np.float64) ** 2), rtol=1e-6)
     given = {name: data.draw(NUMBERS) for name in ("epsilon", "tau", "C")}
