@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import sys
 from collections.abc import Collection
 from typing import Any
@@ -17,11 +16,13 @@ from shore._statistics import Statistics
 from shore._validation import (
     check_alpha,
     check_finite_rows,
+    check_flag,
     check_outputs,
     check_positive,
     check_seed,
     check_share,
     check_size,
+    check_verbose,
     float_dtype,
 )
 from shore.compression import COMPRESSIONS, Compression, compression_for
@@ -103,9 +104,8 @@ class Model(Parameters):
                 raise ValueError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
         elif self.compression is not None and not isinstance(self.compression, Compression):
             raise TypeError(_COMPRESSIONS_WORDS + f", got {self.compression!r}")
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
-        _check_verbose(self.verbose)
+        check_flag(self.fit_intercept, "fit_intercept")
+        check_verbose(self.verbose)
         return dtype
 
     def _decode_options(self, dtype: np.dtype[Any]) -> DecodeOptions:
@@ -220,15 +220,6 @@ class Model(Parameters):
                 kind = type("NotFittedError", (kind, sys.modules["sklearn.exceptions"].NotFittedError), {})
             raise kind(f"{name} is not fitted yet; call fit or partial_fit first")
         return state
-
-
-def _check_verbose(verbose: Any) -> None:
-    if isinstance(verbose, bool | np.bool_):
-        return
-    if not isinstance(verbose, numbers.Integral):
-        raise TypeError(f"verbose must be an integer of at least 0, got {verbose!r} of type {type(verbose).__name__}")
-    if verbose < 0:
-        raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
 
 
 def _columns(X: Any) -> list[Any] | None:

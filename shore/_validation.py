@@ -133,10 +133,12 @@ def check_flag(value: Any, name: str) -> bool:
 
 
 def check_verbose(verbose: Any) -> bool:
-    """Whether to show progress: a number that is not 0, or True."""
-    if isinstance(verbose, bool | np.bool_):
-        return bool(verbose)
-    return check_number(verbose, "verbose", "a number of at least 0", closed=True) > 0
+    """Whether to show progress: an integer that is not 0, or True."""
+    if not isinstance(verbose, bool | np.bool_ | numbers.Integral):
+        raise TypeError(f"verbose must be an integer of at least 0, got {verbose!r} of type {type(verbose).__name__}")
+    if verbose < 0:
+        raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
+    return bool(verbose)
 
 
 def check_share(value: Any, name: str) -> None:
@@ -246,14 +248,16 @@ def _refuse_masked(value: Any, name: str) -> None:
         raise TypeError(f"{name} is a masked array; fill its masked entries first, e.g. with filled(0)")
 
 
-def check_vector(values: Any, name: str, size: int) -> npt.NDArray[np.float64]:
-    """So many real numbers, in float64; infinity and NaN are up to the caller."""
+def check_vector(values: Any, name: str, size: int | None = None) -> npt.NDArray[np.float64]:
+    """So many real numbers, or at least one, in float64; infinity and NaN are up to the caller."""
     _refuse_masked(values, name)
     if is_sparse(values):
         raise TypeError(f"{name} must be a 1-D array, got a sparse matrix")
-    given = as_array(values, name, f"numbers of shape ({size},)")
+    given = as_array(values, name, "a 1-D array of numbers")
     working_dtype(given.dtype, name)
-    if given.shape != (size,):
+    if size is None and (given.ndim != 1 or len(given) == 0):
+        raise ValueError(f"{name} must be 1-D with at least one number, got shape {given.shape}")
+    if size is not None and given.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {given.shape}")
     with np.errstate(over="ignore"):
         return given.astype(np.float64, copy=False)

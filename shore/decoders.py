@@ -14,7 +14,7 @@ from scipy import sparse
 from shore._core import decode as _core
 from shore._core.threads import resolve_n_threads
 from shore._pieces import pieces
-from shore._validation import check_number, check_positive, check_rows, is_sparse
+from shore._validation import check_flag, check_number, check_positive, check_rows, is_sparse
 from shore.compression import Compression
 from shore.constraints import Constraint, feasible_set
 from shore.projection import csr_from_slots
@@ -284,6 +284,8 @@ def decode(
             "compression must be a compression such as SparseSignCompression, got "
             f"{type(compression).__name__}; for an array, pass shore.MatrixCompression(array)"
         )
+    check_flag(check_input, "check_input")
+    check_flag(return_info, "return_info")
     options = check_decoding("method", method, step, max_iter, tol, l1, decode_sparsity, constraint, compression.dtype)
     rows: Any = check_rows(B, "B")
     n, m = rows.shape

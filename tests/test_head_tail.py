@@ -86,7 +86,12 @@ def test_without_a_head_it_is_sparse_signs(dtype):
         (lambda: shore.HeadTailCompression(5, [[1.0, 2.0]]), ValueError, "output_weights must be 1-D.*\\(1, 2\\)"),
         (lambda: shore.HeadTailCompression(5, 7), ValueError, "output_weights must be 1-D"),
         (lambda: shore.HeadTailCompression(5, ["a"]), TypeError, "output_weights must hold real numbers"),
-        (lambda: shore.HeadTailCompression(5, [1, [2]]), TypeError, "output_weights must hold real numbers"),
+        (lambda: shore.HeadTailCompression(5, [1, [2]]), ValueError, "output_weights must be a 1-D array of numbers"),
+        (
+            lambda: shore.HeadTailCompression(5, np.ma.masked_array([1.0], [True])),
+            TypeError,
+            "output_weights is a masked",
+        ),
         (lambda: shore.HeadTailCompression(0, [1]), ValueError, "n_components must be a positive integer, got 0"),
         (lambda: shore.HeadTailCompression(5, [1], nnz_per_output=0), ValueError, "nnz_per_output"),
         (lambda: shore.HeadTailCompression(5, [1], seed=-1), ValueError, "seed must be from 0"),

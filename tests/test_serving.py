@@ -364,15 +364,17 @@ def test_a_warm_call_makes_no_workspace():
     row, other = X[0].astype(np.float64), X[0].astype(np.float32)
     for given in (row, other):
         predictor(given)
-    tracemalloc.start()
-    try:
-        for _ in range(100):
-            predictor(row)
-            predictor(other)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 2000  # a workspace is more
+    peaks = []
+    for _ in range(5):  # threads that other tests left behind may allocate meanwhile
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                predictor(row)
+                predictor(other)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert min(peaks) < 2000  # a workspace is more
 
 
 # ---------------------------------------------------------------- threads

@@ -1,12 +1,14 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from scipy import linalg, sparse
 from threadpoolctl import threadpool_info
 
+import shore
 from shore import solvers
 from shore._core import runtime
 
@@ -92,6 +94,23 @@ def test_rows_whose_squares_vanish_count_as_zeros_with_a_warning(solver, size, a
     with pytest.warns(linalg.LinAlgWarning, match="X has rank 0 of 2"):
         W, _, _ = solve(X, np.ones((len(X), 1)), alpha, solver, np.float64)
     assert not W.any()
+
+
+@dtypes
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("solver", ["cholesky", "dual", "cg"])
+@pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-30, 1e-20])
+def test_a_column_that_centring_takes_away_gives_no_noise_without_a_warning(dtype, layout, solver, alpha):
+    """What is left of a constant column is its rounding, which a penalty this small does not hide."""
+    rng = np.random.default_rng(0)
+    X, Y = np.full((33, 1), 0.1, dtype=dtype), rng.normal(size=(33, 20))
+    model = shore.ShoreRegressor(
+        1, compression=None, fit_intercept=True, dtype=dtype, alpha=alpha, solver=solver, n_threads=1
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        W = model.fit(layout(X), Y).coef_
+    assert said or np.abs(W).max() < 1e-6
 
 
 @dtypes

@@ -143,7 +143,10 @@ def decode_rows(
     bint screening=True,
     int64_t max_rows=0,
 ):
-    """Decode every row, or raise what a handler of a signal does. `screening` and `max_rows` (in work at once, 0 for what suits) are for tests."""
+    """Decode every row, or raise what a handler of a signal does.
+
+    `screening` and `max_rows` (in work at once, 0 for what suits) are for tests.
+    """
     cdef int64_t n = B.shape[0], counter = 0, i, most = max_rows if max_rows > 0 else (n + n_threads - 1) // n_threads
     cdef shore_decode_options options, asking
     cdef shore_interrupt interrupt

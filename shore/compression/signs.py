@@ -11,7 +11,7 @@ import numpy.typing as npt
 from shore._core import compression as _core
 from shore._core.threads import resolve_n_threads
 from shore._pieces import pieces
-from shore._validation import check_entries, check_positive, check_seed, check_size, float_dtype
+from shore._validation import check_entries, check_positive, check_seed, check_size, check_vector, float_dtype
 from shore.compression.base import Compression, rebuild
 
 __all__ = ["HeadTailCompression", "SparseSignCompression", "head_size"]
@@ -195,16 +195,7 @@ class SparseSignCompression(Compression):
 
 
 def _check_output_weights(output_weights: Any) -> npt.NDArray[np.float64]:
-    try:
-        weights = np.asarray(output_weights)
-        if weights.dtype.kind not in "fiub":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise TypeError(f"output_weights must hold real numbers, got {output_weights!r}") from None
-    if weights.ndim != 1 or len(weights) == 0:
-        raise ValueError(f"output_weights must be 1-D with a number for each output, got shape {weights.shape}")
-    with np.errstate(over="ignore"):
-        weights = weights.astype(np.float64)
+    weights = check_vector(output_weights, "output_weights")
     if not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError("output_weights must be finite and not negative")
     return weights

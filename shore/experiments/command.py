@@ -52,8 +52,9 @@ def _settings(preset: Any, arguments: argparse.Namespace, **names: str) -> Any:
 def _run(arguments: argparse.Namespace) -> int:
     require_matplotlib()
     common: dict[str, Any] = {
-        "n_threads": arguments.threads, "verbose": not arguments.quiet and sys.stderr is not None and sys.stderr.isatty(),
-    }  # fmt: skip
+        "n_threads": arguments.threads,
+        "verbose": not arguments.quiet and sys.stderr is not None and sys.stderr.isatty(),
+    }
     if arguments.experiment == "synthetic":
         settings = _settings(SyntheticSettings.preset(arguments.preset), arguments)
         store = run_synthetic(settings, arguments.output, **common)

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from shore._files import path_name
+from shore._validation import check_flag
 from shore.estimator import ShoreRegressor
 from shore.modelfile.checks import ModelFileError, parse
 from shore.modelfile.compression import INDEX_TENSORS, decode_compression, read_description
@@ -63,8 +64,8 @@ def load(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True
     ...     shore.load(path)
     ShoreRegressor(sparsity=1, n_components=8)
     """
-    _check_flag(mmap, "mmap")
-    _check_flag(verify, "verify")
+    check_flag(mmap, "mmap")
+    check_flag(verify, "verify")
     return _opened(path, lambda file, size: _read_model(Tensors(file, size, bool(mmap)), bool(verify)))
 
 
@@ -95,7 +96,7 @@ def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, 
     >>> found["tensors"]["W"]["shape"], found["tensors"]["W"]["bytes"], found["tensors"]["W"]["ok"]
     ([2, 8], 64, True)
     """
-    _check_flag(verify, "verify")
+    check_flag(verify, "verify")
 
     def read(file: BinaryIO, size: int) -> dict[str, Any]:
         tensors = Tensors(file, size, mmap=True)
@@ -118,11 +119,6 @@ def inspect(path: str | os.PathLike[str], *, verify: bool = False) -> dict[str, 
     return _opened(path, read)
 
 
-def _check_flag(value: Any, name: str) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
-
-
 def _open_at_once(name: str, flags: int) -> int:
     """Does not wait for who writes to a pipe: that is refused once it is open, when no other can take its place."""
     return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
@@ -131,8 +127,6 @@ def _open_at_once(name: str, flags: int) -> int:
 def _opened(path: str | os.PathLike[str], read: Callable[[BinaryIO, int], _T]) -> _T:
     """What `read` makes of the file and its size; whatever it finds wrong is a ModelFileError with the name."""
     name = path_name(path)
-    if "\0" in name:
-        raise ValueError(f"path must be the name of a file, without null characters, got {path!r}")
     with open(name, "rb", opener=_open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

@@ -164,8 +164,9 @@ def check_gradients(
 
     goal = good_error(dtype, tol)
     error = judge_columns(error_of, m, dtype, goal)
-    if n < d and error is None:  # rounding of W where X maps to 0 leaves nothing to see in a residual
-        noise = float(np.finfo(dtype).eps) * _highest_eigenvalue(multiply, d, dtype)
+    if error is None and (n < d or rows.mean is not None):
+        # rounding, of W where X maps to 0 and of what centring leaves of X, is nothing that a residual shows
+        noise = float(np.finfo(dtype).eps) * max(_highest_eigenvalue(multiply, d, dtype), rows.cancelled)
         if noise > _ALL_SHARE * alpha * goal:
             rounding = noise / max(lowest(), alpha, noise)
             error = rounding if rounding > _ALL_SHARE * goal else None

@@ -35,8 +35,11 @@ def _norm_1(G: Array) -> float:
     return float((sums - np.abs(np.diagonal(G))).max(initial=0.0))
 
 
-def factorise(G: Array, alpha: float | Array) -> tuple[Array, float]:
-    """The Cholesky factor of G + diag(alpha), in place of G, and about 1/condition; 0 if it is not definite."""
+def factorise(G: Array, alpha: float | Array, cancelled: float = 0.0) -> tuple[Array, float]:
+    """The Cholesky factor of G + diag(alpha), in place of G, and about 1/condition; 0 if it is not definite.
+
+    `cancelled` is the size of what was taken off to make G, whose rounding is left in it: it counts with that of G.
+    """
     G.flat[:: G.shape[0] + 1] += alpha
     norm = _norm_1(G)
     functions: Any = linalg.get_lapack_funcs(("potrf", "pocon"), (G,))
@@ -45,7 +48,7 @@ def factorise(G: Array, alpha: float | Array) -> tuple[Array, float]:
     if info != 0:
         return factor, 0.0
     rcond, info = pocon(factor, norm, uplo="L")
-    return factor, float(rcond) if info == 0 else 0.0
+    return factor, float(rcond) * norm / (norm + cancelled) if info == 0 and norm > 0 else 0.0
 
 
 def _cholesky_by_panels(G: Array, potrf: Any) -> tuple[Array, int]:
@@ -113,10 +116,10 @@ class Factorisation:
         with limit_blas(n_threads):
             self._used = rows
             self._factor: Array | None
-            self._factor, rcond = factorise(make(rows, n_threads), alpha)
+            self._factor, rcond = factorise(make(rows, n_threads), alpha, rows.cancelled)
             if not is_safe(rcond, rows.dtype, solver) and rows.dtype == np.float32:
                 self._factor, self._used = None, as_double(rows)
-                self._factor, rcond = factorise(make(self._used, n_threads), alpha)
+                self._factor, rcond = factorise(make(self._used, n_threads), alpha, rows.cancelled)
             # With more rows than features the dual's solution holds all that X cannot explain, divided by alpha
             too_large = solver == "dual" and rows.shape[0] > rows.shape[1]
             goal = self._goal * (1e-3 if too_large else 1.0)

@@ -116,6 +116,11 @@ class Rows:
             self._transposed = sparse.csr_array(self.X.T.tocsr())
         return self._transposed
 
+    @property
+    def cancelled(self) -> float:
+        """The square of the norm of what centring takes away; where that is all there was, its rounding is left."""
+        return 0.0 if self.mean is None else float(np.sum(self.mean**2) * np.sum(self.ones().astype(np.float64) ** 2))
+
     def as_is(self) -> bool:
         """Whether dense rows can go to BLAS without a copy."""
         plain = self.mean is None and self.shift is None and self.X.dtype == self.dtype

@@ -49,7 +49,7 @@ def test_noise_follows_the_signal_to_noise_ratio():
         ({"snr_db": "loud"}, "snr_db must be a number of at least -300.*got 'loud' of type str"),
         ({"snr_db": None}, "snr_db must be a number"),
         ({"snr_db": np.ones(2)}, "snr_db must be a number"),
-        ({"verbose": np.ones(2)}, "verbose must be a number of at least 0"),
+        ({"verbose": np.ones(2)}, "verbose must be an integer of at least 0"),
         ({"dtype": np.ones(2)}, "dtype must be float32 or float64"),
         ({"dtype": np.int64}, "dtype"),
         ({"n_threads": 0}, "n_threads"),
