@@ -122,7 +122,8 @@ class Statistics:
             mean, b_mean = self.x_sum / self.weight, self.b_sum / self.weight
             before = float(np.diagonal(G).max())
             G -= np.outer(mean * self.weight, mean)
-            magnitude = before / max(float(np.diagonal(G).max()), before * 2.0**-53) if before > 0 else 1.0
+            after = max(float(np.diagonal(G).max()), before * 2.0**-53, np.finfo(np.float64).tiny)
+            magnitude = max(1.0, before / after)
 
         def cross_of(start: int, stop: int) -> Array:
             C: Array = self.cross[:, start:stop]

@@ -116,6 +116,13 @@ def test_sums_that_lost_the_answer_say_so():
     np.testing.assert_allclose(fit(X, Y, alpha=0.0, fit_intercept=True).coef_.T, exact, rtol=1e-6)
 
 
+def test_sums_whose_squares_vanish_are_those_of_zeros():
+    X = np.full((2, 1), 2.97445784e-155)
+    model = shore.ShoreRegressor(1, compression=None, alpha=0.1, fit_intercept=True).partial_fit(X, np.ones((2, 1)))
+    assert model.coef_.tolist() == [[0.0]]
+    assert model.intercept_.tolist() == [1.0]
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_gradients_that_stopped_far_away_say_so(layout):
     """One small singular value, which the residual of the normal equations does not see."""

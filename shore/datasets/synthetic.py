@@ -24,7 +24,7 @@ from shore._validation import (
     check_verbose,
     float_dtype,
 )
-from shore.constraints import Constraint
+from shore.constraints import Constraint, feasible_set
 from shore.projection import project
 
 __all__ = ["SyntheticProblem", "make_synthetic"]
@@ -133,6 +133,7 @@ def make_synthetic(
     check_positive(sparsity, "sparsity")
     noise, show = _noise_level(snr_db), check_verbose(verbose)
     kind: Any = float_dtype(dtype).type
+    feasible_set(constraint, None, None, (0, 1), np.dtype(kind))
     itemsize = kind().itemsize
     threads = resolve_n_threads(n_threads)
     rng = np.random.default_rng(check_seed(seed, "seed"))

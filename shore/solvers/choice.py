@@ -93,5 +93,5 @@ def solve(
                 check_gradients(rows, targets, m, alpha, W, tol, n_iter, converged, n_threads)
     W = np.ascontiguousarray(W, dtype=rows.dtype)
     if not np.isfinite(W).all():
-        raise ValueError(f"X or Y is too large, or alpha too small: the solution leaves the range of {rows.dtype}")
+        raise ValueError(f"X or Y is too large, or X or alpha too small: the solution leaves the range of {rows.dtype}")
     return W, solver, n_iter

@@ -50,6 +50,7 @@ def test_noise_follows_the_signal_to_noise_ratio():
         ({"snr_db": None}, "snr_db must be a number"),
         ({"snr_db": np.ones(2)}, "snr_db must be a number"),
         ({"verbose": np.ones(2)}, "verbose must be an integer of at least 0"),
+        ({"n_samples": 0, "constraint": "x"}, "constraint must be"),
         ({"dtype": np.ones(2)}, "dtype must be float32 or float64"),
         ({"dtype": np.int64}, "dtype"),
         ({"n_threads": 0}, "n_threads"),

@@ -36,7 +36,7 @@ REFUSES = {
     "test_wrong_parameters_are_named",
 }
 # Of inputs, what must be answered at the least; of fewer inputs than these nothing is asked.
-SHARE, FEW = 0.05, 50
+SHARE, FEW = 0.01, 50
 
 
 LAST = "test_fuzz_everything.py"

@@ -1,5 +1,6 @@
 import contextlib
 import io
+import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,13 +20,16 @@ WORDS = [
 def test_any_command_line_ends_in_a_status(words):
     """0 or an error of its own, with a message: never a traceback."""
     kept, place = folder()
-    out, err = io.StringIO(), io.StringIO()
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
 
     def run():
+        sys.stdin = io.TextIOWrapper(io.BytesIO())  # of a command that nothing is written to
         try:
             return cli.main(words)
         except SystemExit as left:
             return left.code
+        finally:
+            sys.stdin = stdin
 
     with kept, contextlib.chdir(place), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = tried(run)
