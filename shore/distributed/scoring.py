@@ -35,10 +35,19 @@ class Scoring:
     def predict(self, x: Any) -> sparse.csr_array:
         """Predictions for a block, on one thread."""
         model = mapped(self.model) if isinstance(self.model, str) else self.model
-        X = x[0] if isinstance(x, tuple | list) else x
+        X = x[0] if _is_pair(x) else x
         with limit_blas(1):
             found: sparse.csr_array = model.predict(X, n_threads=1, **self.options)
         return found
+
+
+def _is_pair(x: Any) -> bool:
+    """Whether a block is (X, Y). Two rows in a list are none: a row has one axis."""
+    if not isinstance(x, tuple | list) or len(x) != 2:
+        return False
+    first = x[0]
+    rows_in_list = isinstance(first, list) and bool(first) and isinstance(first[0], list | tuple | np.ndarray)
+    return rows_in_list or getattr(first, "ndim", 1) == 2
 
 
 def predict_block(x: Any, scoring: Scoring) -> sparse.csr_array:

@@ -163,3 +163,12 @@ def test_bad_input_is_refused(client, saved, tmp_path):
     (part,) = predict(saved, [delayed(X[:, :3])], client=client)
     with pytest.raises(ValueError, match="X has 3 features"):
         part.compute()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_rows_in_lists_are_no_pairs(client, n):
+    model = fitted()
+    blocks = [X[:n].tolist(), tuple(X[:n].tolist()), (X[:n].tolist(), Y[:n].toarray().tolist()), (X[:n], None)]
+    found = predict(model, [delayed(lambda block=block: block)() for block in blocks], client=client)
+    for part in client.gather(client.compute(found)):
+        reference.assert_same_bits(part, model.predict(X[:n].tolist()))
