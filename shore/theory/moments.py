@@ -144,7 +144,8 @@ def _require_finite(numbers: Any) -> None:
 
 
 def _double(X: Any) -> Any:
-    return X.astype(np.float64, copy=False)
+    """Rows to multiply; dense ones in one layout, as BLAS adds up others in another order."""
+    return X.astype(np.float64, copy=False) if is_sparse(X) else np.ascontiguousarray(X, dtype=np.float64)
 
 
 def _mean(X: Any) -> Array:

@@ -174,3 +174,13 @@ def test_bad_data(options, error, words):
     given = {"X": [[1.0], [2.0]], "Y": [[1.0, 0.0], [0.0, 1.0]], "compression": shore.GaussianCompression(2, 2)}
     with pytest.raises(error, match=words):
         Moments.from_data(**{**given, **options})
+
+
+def test_moments_do_not_depend_on_the_layout():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), sparse.csr_array(rng.normal(size=(40, 5)))
+    phi = shore.GaussianCompression(3, 5, seed=3)
+    expected = Moments.from_data(X, Y, compression=phi, n_threads=1)
+    turned = X[::-1, ::-1].copy()[::-1, ::-1]
+    for given in (turned, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
+        assert Moments.from_data(given, Y, compression=phi, n_threads=1) == expected
