@@ -527,8 +527,8 @@ class ShoreRegressor(Streaming):
 
 def _compressed(rows: Any, W: Array, intercept: Array, n_threads: int) -> Array:
     B = solvers.times(rows, W, n_threads)
-    if intercept.any():  # a pass over B that most models need not make
-        with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN of a file that nobody looked at, too
+        if intercept.any():  # a pass over B that most models need not make
             B += intercept
     return B
 

@@ -265,3 +265,12 @@ def test_shapes_and_dtypes_must_fit(path):
         forge(path, tensors)
         for verify in (True, False):
             refused(path, match, verify=verify)
+
+
+def test_a_signalling_nan_that_nobody_looked_at_raises_no_warning(models, tmp_path):
+    path = tmp_path / "m.shore"
+    models["signs"].save(path)
+    forge(path, {"intercept": lambda array: np.full(len(array), 0x7FA00000, dtype=np.uint32).view(np.float32)})
+    refused(path, "intercept holds NaN or infinity")
+    with pytest.raises(ValueError, match="X is too large"):
+        shore.load(path, verify=False).predict(X)
