@@ -142,17 +142,22 @@ def make_rows(rng, phi, n, sparsity, constraint):
     return np.where(moved, np.nextafter(B, B * dtype.type(2)), B), kinds
 
 
-def make_patterns(rng, n, K):
-    """Options that restrict the support, mostly none."""
+def make_patterns(rng, n, K, constraint):
+    """Options that restrict the support, mostly none. They leave a simplex an output for every row."""
     which = rng.choice(["none", "mask", "rows"], p=[0.8, 0.12, 0.08])
     if which == "none":
         return {}
     name = str(rng.choice(["allowed", "denied"]))
     share = rng.choice([0.05, 0.5, 0.9])
     if which == "mask":
-        return {name: rng.random(K) < share}
-    per_row = sparse.random_array((n, K), density=min(share, 2e6 / (n * K)), rng=rng, format="csr")
-    return {name: per_row}
+        pattern = rng.random(K) < share
+        listed = np.array([pattern.sum()])
+    else:
+        pattern = sparse.random_array((n, K), density=min(share, 2e6 / (n * K)), rng=rng, format="csr")
+        listed = np.diff(pattern.indptr)
+    if isinstance(constraint, shore.Simplex) and np.any(listed == (0 if name == "allowed" else K)):
+        return {}
+    return {name: pattern}
 
 
 def draw_problem(seed: int, number: int, most: int) -> Problem:
@@ -180,7 +185,7 @@ def draw_problem(seed: int, number: int, most: int) -> Problem:
     entries = 4 if kind.startswith(("signs", "head")) else m  # in additions that cost as much
     n = int(np.clip(WORK / (K * entries * 15), 20, most))
     B, kinds = make_rows(rng, phi, n, s, constraint)
-    patterns = make_patterns(rng, n, K)
+    patterns = make_patterns(rng, n, K, constraint)
     generic = kind in ("gaussian", "signs_16", "scaled", "head_tail_16")
     return Problem(
         kind, phi, B, kinds, s, options | patterns, int(rng.integers(1, 3)), generic, bool(patterns)
