@@ -82,10 +82,13 @@ def test_absurd_numbers_of_threads_are_bounded(monkeypatch):
 
 FEW_THREADS = """
 import resource
+from pathlib import Path
 import numpy as np, shore
 V = np.random.default_rng(0).normal(size=(5000, 30))
 expected = shore.project(V, 3, n_threads=1)
-resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))  # no room for the stacks of a thousand threads
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+room = pages * resource.getpagesize() + (4 << 30)  # and no more: none for the stacks of a thousand threads
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
 assert (shore.project(V, 3, n_threads=10**9) != expected).nnz == 0
 """
 
