@@ -168,11 +168,24 @@ def test_omp_leaves_out_a_column_that_depends_on_the_chosen():
     assert (info.n_iter[0], info.full_passes[0], info.converged[0]) == (1, 2, True)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e150, 1e200, 1e300])
 def test_omp_where_squares_of_columns_leave_the_range_of_numbers(scale):
-    phi = shore.MatrixCompression(scale * np.random.default_rng(0).normal(size=(5, 12)))
-    found, info = shore.decode(np.ones((3, 5)), phi, 2, method="omp", return_info=True)
-    assert found.nnz == 0
+    """Columns are taken in units of their own: the same outputs, with values as many times larger or smaller."""
+    Phi = np.random.default_rng(0).normal(size=(5, 12))
+    expected, steps = decode_slowly("omp", np.ones((1, 5)), Phi, 3)
+    found, info = shore.decode(np.ones((1, 5)), shore.MatrixCompression(scale * Phi), 3, method="omp", return_info=True)
+    np.testing.assert_allclose(scale * found.toarray(), expected, rtol=1e-12)
+    assert info.n_iter == steps
+    assert info.converged.all()
+
+
+def test_omp_keeps_what_it_found_where_a_column_asks_for_values_past_the_range_of_numbers():
+    phi = shore.MatrixCompression([[2, 0, 0, 0], [0, 1e-160, 0, 0], [0, 0, 1e-310, 0], [0, 0, 0, 5e-324]])
+    denied = sparse.csr_array([[0, 0, 0, 0], [0, 1, 0, 0]])
+    found, info = shore.decode(np.ones((2, 4)), phi, 4, method="omp", denied=denied, return_info=True)
+    np.testing.assert_allclose(found.toarray(), [[0.5, 1e160, 0, 0], [0.5, 0, 0, 0]], rtol=1e-15)
+    np.testing.assert_array_equal(info.n_iter, [2, 1])
+    np.testing.assert_array_equal(info.residual, np.sqrt([2, 3]))
     assert not info.converged.any()
 
 

@@ -66,6 +66,7 @@ static size_t NAME(lay_out)(const shore_decode_options *o, char *workspace, NAME
         row.asked = NAME(piece)(workspace, &used, (notes + 2 * s) * sizeof(int64_t));
         row.answer = NAME(piece)(workspace, &used, (notes + 2 * s) * sizeof(REAL));
         row.fit.chosen = NAME(piece)(workspace, &used, chosen * sizeof(int64_t));
+        row.fit.unit = NAME(piece)(workspace, &used, chosen * sizeof(double));
         row.fit.L = NAME(piece)(workspace, &used, chosen * (chosen + 1) / 2 * sizeof(double));
         row.fit.z = NAME(piece)(workspace, &used, chosen * sizeof(double));
         row.fit.x = NAME(piece)(workspace, &used, chosen * sizeof(double));

@@ -10,9 +10,11 @@ typedef struct {
     int64_t size;
 } NAME(sparse_vector);
 
-/* Least squares on the chosen columns, in the order in which they were chosen: LLᵀ = Φ_Sᵀ Φ_S, z = L⁻¹ Φ_Sᵀ b. */
+/* Least squares on the chosen columns, in the order in which they were chosen and each in a unit of its own (D, diagonal):
+ * LLᵀ = D Φ_Sᵀ Φ_S D, z = L⁻¹ D Φ_Sᵀ b, x = L⁻ᵀ z; the values are Dx. */
 typedef struct {
     int64_t *chosen;
+    double *unit;
     double *L; /* rows of the lower triangle, one behind the other */
     double *z;
     double *x;
