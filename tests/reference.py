@@ -114,7 +114,10 @@ def project_row_float(v, sparsity, constraint="real", permitted=None):
     elif constraint == "real":
         key, floor = np.abs(v), 0.0
     elif isinstance(constraint, shore.Box):
-        key, floor = v**2 - (v - np.clip(v, constraint.low, constraint.high)) ** 2, 0.0
+        # gains in a unit in which no square overflows, and none vanishes beside the largest
+        unit = 2.0 ** np.clip(-np.frexp(np.abs(v).max(initial=0))[1], -1000, 1000)
+        key = (v * unit) ** 2 - (v * unit - np.clip(v, constraint.low, constraint.high) * unit) ** 2
+        floor = 0.0
     else:
         key, floor = v, {"nonneg": 0.0, "binary": 0.5}[constraint]
     outputs = np.arange(v.size) if permitted is None else np.flatnonzero(permitted)

@@ -8,8 +8,8 @@ from compressions import compressions
 from hypothesis import given
 from hypothesis import strategies as st
 from inputs import numbers, sizes, which_outputs
+from nearest import assert_is_step, assert_nearest, lost, norm
 from oracle import Refusal, tried
-from test_fuzz_decode import assert_is_step
 from test_fuzz_projection import CONSTRAINTS, permitted_outputs
 
 import shore
@@ -46,17 +46,6 @@ def sizes_of(Phi, b, v):
     return np.abs(Phi.T) @ (np.abs(Phi) @ np.abs(v) + np.abs(b))
 
 
-def assert_nearest(v, x, sparsity, constraint, permitted, rounding):
-    """That v is a projection of x: no other is nearer, and its values are those that its support asks for."""
-    assert not np.any((v != 0) & ~permitted)
-    rounding += 1e-150  # the reference squares numbers
-    nearest = reference.project_row_float(x, sparsity, constraint, permitted)
-    assert np.linalg.norm(x - v) <= np.linalg.norm(x - nearest) + len(x) * rounding
-    if (v != 0).any():
-        best = reference.project_row_float(x, sparsity, constraint, v != 0)
-        np.testing.assert_allclose(v[v != 0], best[v != 0], rtol=0, atol=len(x) * rounding)
-
-
 @given(st.data())
 def test_correlation_decoding_is_a_step_of_1_from_0(data):
     problem = phi, B, _, permitted, _ = data.draw(problems())
@@ -64,9 +53,9 @@ def test_correlation_decoding_is_a_step_of_1_from_0(data):
     found = decoded(problem, s, constraint, method="cd", max_iter=data.draw(st.sampled_from([1, 7])))
     if found is None:
         return
-    Phi, eps = phi.toarray().astype(np.float64), float(np.finfo(phi.dtype).eps)
+    Phi = phi.toarray().astype(np.float64)
     for b, v, may in zip(B.astype(np.float64), found, permitted, strict=True):
-        assert_is_step(np.zeros(len(v)), v, b, Phi, min(s, len(v)), constraint, 1.0, may, eps)
+        assert_is_step(np.zeros(len(v)), v, b, Phi, min(s, len(v)), constraint, 1.0, may, phi.dtype)
 
 
 @given(st.data())
@@ -80,36 +69,47 @@ def test_pursuit_takes_the_best_output_and_solves_least_squares(data):
     Phi, eps = phi.toarray().astype(np.float64), float(np.finfo(phi.dtype).eps)
     for i, b in enumerate(B.astype(np.float64)):
         for before, after in itertools.pairwise(steps):
-            assert_is_pursued(before[i], after[i], b, Phi, permitted[i], eps)
+            assert_is_pursued(before[i], after[i], b, Phi, permitted[i], phi.dtype)
         x = steps[-1][i]
         rounding = 64 * eps * (np.abs(x).max(initial=0) + getattr(constraint, "total", 0))
         assert_nearest(found[i], x, min(s, len(x)), constraint, permitted[i], rounding)
 
 
-def assert_is_pursued(before, after, b, Phi, permitted, eps):
-    support, was = after != 0, before != 0
-    columns = Phi[:, support]
+def assert_is_pursued(before, after, b, Phi, permitted, dtype):
+    """That the output with the largest |φ_jᵀr| has joined the support, on which values are those of least squares."""
+    support, was, info = after != 0, before != 0, np.finfo(dtype)
     assert not np.any(support & ~permitted)
+    if np.abs(after).max(initial=0) >= info.max:  # values that float32 cannot hold end at its largest number
+        return
+    columns, eps = Phi[:, support], float(info.eps)
     if support.any() and np.linalg.cond(columns) < WORST_CONDITION:
         values = np.linalg.lstsq(columns, b, rcond=None)[0]
-        size = np.linalg.norm(b) / np.linalg.norm(columns, axis=0).min()
+        size = norm(b) / min(norm(column) for column in columns.T)
         np.testing.assert_allclose(after[support], values, rtol=0, atol=64 * eps * np.linalg.cond(columns) ** 2 * size)
     correlation = np.where(permitted & ~was, np.abs(Phi.T @ (b - Phi @ before)), 0)
     condition = np.linalg.cond(Phi[:, was]) if was.any() else 1.0
     rounding = 16 * (len(b) + 4) * eps * condition**2 * sizes_of(Phi, b, before).max(initial=0)
+    rounding += lost(Phi, was.sum(), dtype)
     joined = support & ~was
     if joined.sum() == 1 and support.sum() == was.sum() + 1:
         assert correlation[joined][0] >= correlation.max() - rounding
     elif np.array_equal(support, was):  # the end: nothing is left that could be explained, or no row is
-        explained = was.sum() >= len(b) or condition > WORST_CONDITION
-        assert explained or correlation.max(initial=0) <= rounding or depends(Phi, was, correlation, rounding)
+        norms = np.array([norm(column) for column in Phi.T])
+        nothing = np.all(correlation <= rounding + 2 * (len(b) + 4) * eps * norms * norm(b))
+        explained = was.sum() >= len(b) or condition > WORST_CONDITION or nothing
+        assert explained or cannot_join(Phi, was, correlation, rounding)
 
 
-def depends(Phi, support, correlation, rounding):
-    """Whether the best outputs to join are combinations of those that are there."""
+def cannot_join(Phi, support, correlation, rounding):
+    """Whether the best outputs to join are combinations of those that are there, or too small for values in range."""
     best = np.flatnonzero(correlation >= correlation.max() - rounding)
-    left = [np.linalg.cond(np.column_stack([Phi[:, support], Phi[:, j]])) for j in best]
-    return max(left) > WORST_CONDITION
+    for j in best:
+        largest = np.abs(Phi[:, j]).max()
+        with np.errstate(over="ignore"):
+            value = correlation[j] / largest / largest  # at most m times what least squares ask for
+        if value > 1e300 or np.linalg.cond(np.column_stack([Phi[:, support], Phi[:, j]])) > WORST_CONDITION:
+            return True
+    return False
 
 
 @given(st.data())
