@@ -157,8 +157,9 @@ def sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:
 
 
 def weighted_sum(X: Array, weights: Array) -> Array:
-    """Σ_i weight_i x_i in float64, without a copy of X in it."""
+    """Σ_i weight_i x_i in float64, in the same order for rows of any layout, without a copy of X."""
     total, step = np.zeros(X.shape[1]), max(1, _BLOCK_BYTES // max(1, 8 * X.shape[1]))
     for start in range(0, X.shape[0], step):
-        total += weights[start : start + step] @ X[start : start + step]
+        here = slice(start, start + step)
+        total += weights[here] @ np.require(X[here], np.float64, ["C", "A"])
     return total

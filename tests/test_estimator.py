@@ -44,6 +44,19 @@ def test_coefficients_are_the_closed_form(compression, fit_intercept, weighted, 
     np.testing.assert_allclose(model.intercept_, b_mean - x_mean @ W, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_any_strides_are_fitted_to_the_same_bits(method, dtype):
+    """BLAS and NumPy's own loops add up in different orders: what they are given must not depend on the strides."""
+    plain = np.random.default_rng(0).normal(size=X.shape).astype(dtype)
+    unaligned = np.frombuffer(b"-" + plain.tobytes(), dtype=dtype, offset=1).reshape(plain.shape)
+    for strided in (plain[::-1].copy()[::-1], np.repeat(plain, 2, axis=1)[:, ::2], unaligned):
+        models = [shore.ShoreRegressor(3, n_components=64, fit_intercept=True, dtype=dtype) for _ in range(2)]
+        one, other = (getattr(m, method)(rows, Y) for m, rows in zip(models, (plain, strided), strict=True))
+        assert one.coef_.tobytes() == other.coef_.tobytes()
+        assert one.intercept_.tobytes() == other.intercept_.tobytes()
+
+
 def test_alpha_0_is_the_paper_s_closed_form():
     model = fitted(alpha=0.0, dtype=np.float64)
     x = X.astype(np.float64)

@@ -88,7 +88,7 @@ def test_iterated_batches_are_fitted_as_plain_ones_or_change_nothing(data):
 @given(st.data())
 def test_merged_models_are_those_of_plain_rows(data):
     given, X, Y = data.draw(beginnings())
-    X2 = row_major(data.draw(matrices((data.draw(st.integers(1, 5)), X.shape[1]), extremes=False)))
+    X2 = row_major(data.draw(matrices((data.draw(sizes(1, 5, (33,))), X.shape[1]), extremes=False)))
     Y2 = data.draw(matrices((X2.plain.shape[0], Y.shape[1]), extremes=False))
 
     def merged(**second):
