@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from shore import solvers
 from shore._core.blas import limit_blas
 from shore._core.threads import resolve_n_threads
 from shore._model import Model, without_fit
@@ -201,8 +202,7 @@ class Streaming(Model):
             known = statistics.compressed(compression)
         with limit_blas(resolve_n_threads(self.n_threads)):
             W, intercept = known.solve(alpha, bool(self.fit_intercept), dtype)
-        if not (np.isfinite(W).all() and np.isfinite(intercept).all()):
-            raise ValueError(f"X or Y is too large: the solution leaves the range of {dtype}")
+        solvers.require_solution(dtype, W, intercept)
         found = {"_feature_major": W, "_intercept": intercept, "_compression": compression, "alpha_": alpha}
         solved = {**state, **found, "_stale": False}
         self._become(solved, instead_of=state)  # a model that has changed meanwhile has a W of its own to come

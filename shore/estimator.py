@@ -248,8 +248,7 @@ class ShoreRegressor(Streaming):
         if prepared.mean is not None:
             with limit_blas(n_threads):
                 intercept = (means - prepared.mean @ W).astype(dtype)
-            if not np.isfinite(intercept).all():
-                raise ValueError(f"X or Y is too large: the intercept leaves the range of {dtype}")
+            solvers.require_solution(dtype, intercept)
         return W, intercept, solver, n_iter
 
     def _pick_alpha(

@@ -89,8 +89,7 @@ def fit(model: _Model, X: Any, Y: Any = None, *, client: Any = None) -> _Model:
         (W, intercept), n_iter = solve_by_statistics(client, blocks, context, model), 0
     else:
         W, intercept, n_iter = solve_by_gradients(client, blocks, context, model)
-    if not (np.isfinite(W).all() and np.isfinite(intercept).all()):
-        raise ValueError(f"X or Y is too large: the solution leaves the range of {dtype}")
+    solvers.require_solution(dtype, W, intercept)
     model._keep(None, np.ascontiguousarray(W), intercept, compression, n_outputs, float(model.alpha), route, n_iter)
     return model
 

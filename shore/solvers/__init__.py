@@ -17,6 +17,7 @@ centring enters as a rank-one term wherever they are multiplied.
     rows.py      `Rows` and the products with them, which all of the above use
 """
 
+from shore.solvers.accuracy import require_solution
 from shore.solvers.cg import conjugate_gradients
 from shore.solvers.checking import check_products
 from shore.solvers.choice import SOLVERS, choose_solver, memory, solve
@@ -38,6 +39,7 @@ __all__ = [
     "gram",
     "memory",
     "path",
+    "require_solution",
     "solve",
     "solve_normal_equations",
     "times",

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-__all__ = ["good_error", "require_range", "warn_inaccurate", "warn_rank"]
+__all__ = ["good_error", "require_range", "require_solution", "warn_inaccurate", "warn_rank"]
 
 
 def good_error(dtype: np.dtype[Any], tol: float = 0.0) -> float:
@@ -27,6 +27,13 @@ def require_range(triangle: npt.NDArray[Any]) -> None:
     """Refuse what was made of X if it is not finite."""
     if not np.isfinite(triangle).all():
         raise ValueError("X is too large: products of its rows or columns leave the range of float64")
+
+
+def require_solution(dtype: npt.DTypeLike, *parts: npt.NDArray[Any]) -> None:
+    """Refuse W, and an intercept, that are not finite."""
+    if not all(np.isfinite(part).all() for part in parts):
+        range_of = f"the solution leaves the range of {np.dtype(dtype)}"
+        raise ValueError(f"X or Y is too large, or X or alpha too small: {range_of}")
 
 
 def warn_inaccurate(error: float, cause: str, remedy: str, stacklevel: int = 4, about: str = "about") -> None:

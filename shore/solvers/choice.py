@@ -9,6 +9,7 @@ import numpy as np
 from shore._core.blas import limit_blas
 from shore._progress import Progress
 from shore._validation import is_sparse
+from shore.solvers.accuracy import require_solution
 from shore.solvers.cg import cg_csr, cg_dense
 from shore.solvers.checking import check_gradients
 from shore.solvers.direct import Factorisation, solve_direct
@@ -92,6 +93,5 @@ def solve(
             with limit_blas(n_threads):
                 check_gradients(rows, targets, m, alpha, W, tol, n_iter, converged, n_threads)
     W = np.ascontiguousarray(W, dtype=rows.dtype)
-    if not np.isfinite(W).all():
-        raise ValueError(f"X or Y is too large, or X or alpha too small: the solution leaves the range of {rows.dtype}")
+    require_solution(rows.dtype, W)
     return W, solver, n_iter
