@@ -9,8 +9,10 @@ import shore
 os.environ["PYTHONSAFEPATH"] = "1"
 
 # "ci" is the same run every time. "deep" is another one every time, and prints what repeats an example that fails.
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100)
-hypothesis.settings.register_profile("deep", deadline=None, derandomize=False, max_examples=1000, print_blob=True)
+# Neither judges by time, which is that of whatever else the machine does.
+timeless = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=100, **timeless)
+hypothesis.settings.register_profile("deep", derandomize=False, max_examples=1000, print_blob=True, **timeless)
 hypothesis.settings.load_profile(os.environ.get("SHORE_HYPOTHESIS_PROFILE", "ci"))
 
 
