@@ -18,7 +18,7 @@ from benchmarks.problems import load_normalised, tagged_text
 from scipy import sparse
 
 import shore
-from shore.compression import compression_for, output_weights
+from shore.compression import OutputEnergy, compression_for
 from shore.metrics import precision_at_k
 
 ALPHA, SEEDS, MORE_SEEDS, KS = 2.0, range(5), range(25), (1, 3, 5)
@@ -188,7 +188,7 @@ def heads_table(folder):
     if data is None:
         return
     X, Y, X_test, Y_test = data
-    weights = output_weights(Y)
+    weights = OutputEnergy.of(Y).weights
     factorisation = shore.ShoreRegressor(alpha=ALPHA).factorise(X)
     rule = shore.theory.head_size(m, weights)
 

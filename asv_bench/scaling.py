@@ -21,7 +21,7 @@ from benchmarks.problems import large_tagged_text
 from scipy.optimize import nnls
 
 import shore
-from shore.compression import output_weights
+from shore.compression import OutputEnergy
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 BASE = {"outputs": 100_000, "rows": 50_000, "features": 20_000, "components": 1000}
@@ -82,7 +82,7 @@ def measure(size):
     n, d, K, m = size["rows"], size["features"], size["outputs"], size["components"]
     X, Y = large_tagged_text(n, d, K)
     X_test, Y_test = large_tagged_text(TEST_ROWS, d, K, seed=2)
-    weights = output_weights(Y)
+    weights = OutputEnergy.of(Y).weights
     make, phi = timed(lambda: shore.HeadTailCompression(m, weights))
     model = shore.ShoreRegressor(SPARSITY, n_components=m, alpha=1.0, solver="cg")
     model.fit(X[:200], Y[:200])  # warm up

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from scipy import sparse
 
 from shore import solvers
 from shore._validation import is_sparse
-from shore.compression import HeadTailCompression, output_weights
+from shore.compression import HeadTailCompression, OutputEnergy
 
 __all__ = ["FEW_ENTRIES", "HeadTail", "Statistics", "sparse_cross", "weighted_sum"]
 
@@ -46,14 +45,12 @@ class Statistics:
     outputs: B = YΦᵀ, so that XᵀB = (XᵀY)Φᵀ whenever Φ is made.
     """
 
-    exponent = 0
-
     def __init__(self, n_features: int, n_targets: int, later: HeadTail | None = None) -> None:
         shape = n_features, n_targets
         self.later = later
         self.gram = np.zeros((n_features, n_features), order="F")
         self.cross: Any = np.zeros(shape) if later is None else sparse.csr_array(shape)
-        self.energy = np.zeros(0 if later is None else n_targets)  # times 4**-exponent
+        self.energy = OutputEnergy(np.zeros(0 if later is None else n_targets))
         self.x_sum, self.b_sum, self.weight = np.zeros(n_features), np.zeros(n_targets), 0.0
         self.n_rows = 0
 
@@ -66,31 +63,25 @@ class Statistics:
         else:
             self.cross += solvers.cross(rows, B, n_threads)
         if self.later is not None:
-            self._add_energy(*_energy(B))
+            self.energy += OutputEnergy.of(B)
         ones = rows.ones().astype(np.float64)
         self.x_sum += np.asarray(rows.X.T @ ones) if is_sparse(rows.X) else weighted_sum(rows.X, ones**2)
         self.b_sum += np.asarray(ones @ B)
         self.weight += float(np.sum(ones**2))
         self.n_rows += int(np.count_nonzero(ones))
 
-    def _add_energy(self, energy: Array, exponent: int) -> None:
-        common = max(self.exponent, exponent)
-        mine, its = (np.ldexp(e, -2 * (common - x)) for e, x in ((self.energy, self.exponent), (energy, exponent)))
-        self.energy, self.exponent = mine + its, common
-
     def plus(self, other: Statistics) -> Statistics:
         """The statistics of both, which are of the same kind; neither changes."""
         total = object.__new__(Statistics)
-        total.later, total.energy, total.exponent = self.later, self.energy, self.exponent
-        total._add_energy(other.energy, other.exponent)
-        for name in ("gram", "cross", "x_sum", "b_sum", "weight", "n_rows"):
+        total.later = self.later
+        for name in ("gram", "cross", "energy", "x_sum", "b_sum", "weight", "n_rows"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         return total
 
     def require_finite(self) -> None:
         """Refuse sums that have overflowed."""
         cross = self.cross.data if is_sparse(self.cross) else self.cross
-        if not all(np.isfinite(part).all() for part in (self.gram, cross, self.energy, self.x_sum, self.b_sum)):
+        if not all(np.isfinite(part).all() for part in (self.gram, cross, self.energy.weights, self.x_sum, self.b_sum)):
             raise ValueError("X or Y is too large: sums of their products leave the range of float64")
 
     def is_large(self) -> bool:
@@ -102,13 +93,13 @@ class Statistics:
         """Φ for the rows so far."""
         assert self.later is not None
         options = self.later
-        return HeadTailCompression(options.n_components, self.energy, seed=options.seed, dtype=options.dtype)
+        return HeadTailCompression(options.n_components, self.energy.weights, seed=options.seed, dtype=options.dtype)
 
     def compressed(self, phi: Any) -> Statistics:
         """The same with XᵀB for the Φ given."""
         known = object.__new__(Statistics)
         double = phi.astype(np.float64)
-        known.later, known.energy = None, np.zeros(0)
+        known.later, known.energy = None, OutputEnergy(np.zeros(0))
         known.cross, known.b_sum = double.compress(self.cross), double.compress(self.b_sum[None])[0]
         known.gram, known.x_sum, known.weight, known.n_rows = self.gram, self.x_sum, self.weight, self.n_rows
         return known
@@ -133,15 +124,6 @@ class Statistics:
         W = solvers.solve_normal_equations(G, cross_of, m, alpha, dtype, size, magnitude, products)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
-
-
-def _energy(Y: sparse.csr_array) -> tuple[Array, int]:
-    """Energy of every output times 4**-exponent, and the exponent: 0 for all but enormous numbers."""
-    exponent = max(0, math.frexp(float(np.abs(Y.data).max(initial=0)))[1] - 256)
-    if exponent == 0:
-        return output_weights(Y), 0
-    scaled = np.ldexp(Y.data.astype(np.float64), -exponent)
-    return output_weights(sparse.csr_array((scaled, Y.indices, Y.indptr), shape=Y.shape)), exponent
 
 
 def sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:

@@ -12,7 +12,7 @@ from typing import Any
 
 from shore.compression.base import Compression
 from shore.compression.dense import GaussianCompression, MatrixCompression
-from shore.compression.names import COMPRESSIONS, compression_for, output_weights
+from shore.compression.names import COMPRESSIONS, OutputEnergy, compression_for
 from shore.compression.signs import HeadTailCompression, SparseSignCompression, head_size
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "GaussianCompression",
     "HeadTailCompression",
     "MatrixCompression",
+    "OutputEnergy",
     "SparseSignCompression",
     "compression_for",
     "head_size",
-    "output_weights",
     "same_compression",
 ]
 

@@ -11,7 +11,7 @@ from dask.delayed import delayed
 
 from shore import solvers
 from shore._validation import csr_rows
-from shore.compression import COMPRESSIONS, Compression, output_weights
+from shore.compression import COMPRESSIONS, Compression, OutputEnergy
 from shore.distributed.blocks import Block, Context, Facts, facts_of, split_pair, training_blocks
 from shore.distributed.cg import solve_by_gradients
 from shore.distributed.statistics import solve_by_statistics, statistics_bytes
@@ -111,7 +111,7 @@ def _look(client: Any, blocks: Sequence[Block]) -> Facts:
     return Facts(n, found[0].n_features, found[0].n_outputs, None if nnz is None else round(share * nnz))
 
 
-def block_energy(number: int, x: Any, y: Any, n_outputs: int) -> tuple[Any]:
+def block_energy(number: int, x: Any, y: Any, n_outputs: int) -> tuple[OutputEnergy]:
     """The energy of every output in a block, and whether Y is as it should be."""
     _, Y = split_pair(number, x, y)
     outputs: Any = csr_rows(Y, "Y")
@@ -119,7 +119,7 @@ def block_energy(number: int, x: Any, y: Any, n_outputs: int) -> tuple[Any]:
         raise ValueError(f"block {number}: Y has {outputs.shape[1]} columns, and other blocks have {n_outputs}")
     if not np.isfinite(outputs.data).all():
         raise ValueError(f"block {number}: Y must be finite, but it holds NaN or infinity")
-    return (output_weights(outputs),)
+    return (OutputEnergy.of(outputs),)
 
 
 def _compression(
@@ -139,7 +139,8 @@ def _compression(
         leaf = delayed(block_energy, pure=False)
         # X, where it is apart from Y, stays where it is
         parts = [leaf(b.number, b.x if b.y is None else None, b.y, n_outputs) for b in blocks]
-        (of,) = result_of(client, tree(parts), verbose=bool(model.verbose))
+        (energy,) = result_of(client, tree(parts), verbose=bool(model.verbose))
+        of = energy.weights
     return COMPRESSIONS[given](model._components(n_outputs), of, seed=model.random_state, dtype=dtype)
 
 

@@ -58,6 +58,19 @@ def test_gradients_give_the_model_of_fit(client, convert, compression, dtype, fi
     assert model.n_iter_ > 3
 
 
+def test_blocks_of_enormous_outputs_pick_the_heads_of_fit(client):
+    """Squares of numbers past 2**256 are scaled, in every block and batch by another power of 2."""
+    rows, outputs = long_tailed()
+    weak = sparse.csr_array(outputs[:, ::-1])  # the rare ones are the frequent ones there
+    outputs = sparse.vstack([1e120 * outputs.astype(np.float64)[:450], 1e90 * weak.astype(np.float64)[450:]], "csr")
+    options = {"compression": "head_tail", "dtype": np.float64, "solver": "cholesky"}
+    expected = fitted(rows, outputs, **options)
+    assert set(expected.compression_.head_outputs[:5]) < set(range(10))
+    assert_same_model(fit(regressor(**options), lazy(rows), lazy(outputs), client=client), expected, 1e-10)
+    batches = zip(cut(rows, (0, 450, 900)), cut(outputs, (0, 450, 900)), strict=True)
+    assert_same_model(regressor(**options).fit_batches(batches), expected, 1e-10)
+
+
 def test_columns_in_blocks_are_all_columns(client, monkeypatch):
     options = {"solver": "cg", "solver_tol": 1e-10, "dtype": np.float64}
     whole = fit(regressor(**options), lazy(X), lazy(Y), client=client)
