@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ Array = npt.NDArray[Any]
 
 # Dense rows are summed in blocks of about this many bytes.
 _BLOCK_BYTES = 1 << 25
+# Smaller products lose digits.
+_LEAST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 # An XᵀY of no more entries may be larger than XᵀB: some 200 MB.
 FEW_ENTRIES = 1 << 24
 
@@ -120,10 +123,21 @@ class Statistics:
             C: Array = self.cross[:, start:stop]
             return C if mean is None else C - np.outer(mean, self.b_sum[start:stop])
 
+        self._warn_of_vanishing(alpha)
         size, m = self.n_rows - fit_intercept, self.cross.shape[1]
         W = solvers.solve_normal_equations(G, cross_of, m, alpha, dtype, size, magnitude, products)
         intercept = b_mean - (mean @ W if mean is not None else 0.0)
         return W, intercept.astype(dtype)
+
+    def _warn_of_vanishing(self, alpha: float) -> None:
+        """Say so where products that are added up are too small for their digits."""
+        squares, products = float(np.diagonal(self.gram).max()), float(np.abs(self.cross).max())
+        size = float(np.abs(self.b_sum).max())
+        of_x = self.x_sum.any() and squares + alpha < _LEAST
+        of_y = 0 < products < _LEAST or (products == 0 and squares > 0 and 0 < size < math.sqrt(_LEAST))
+        if of_x or of_y:
+            cause = f"{'X' if of_x else 'X or Y'} is so small that products vanish from the sums"
+            solvers.warn_inaccurate(1.0, cause, "scale it up, or use fit on all rows, which does that itself")
 
 
 def sparse_cross(rows: solvers.Rows, Y: sparse.csr_array) -> sparse.csr_array:

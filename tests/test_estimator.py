@@ -151,7 +151,7 @@ def test_a_head_that_has_to_be_decided_early(monkeypatch):
     assert model._statistics.later is not None
     model.partial_fit(X[20:150], Y[20:150])
     assert model._statistics.later is None
-    early = shore.HeadTailCompression(40, shore.compression.output_weights(Y[:150]), dtype=np.float64)
+    early = shore.HeadTailCompression(40, shore.compression.OutputEnergy.of(Y[:150]).weights, dtype=np.float64)
     np.testing.assert_array_equal(model.compression_.head_outputs, early.head_outputs)
     more = shore.ShoreRegressor(3, **options).partial_fit(X[150:170], Y[150:170])
     assert more._statistics.later is not None

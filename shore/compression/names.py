@@ -26,7 +26,7 @@ COMPRESSIONS: dict[str, type[SparseSignCompression | HeadTailCompression | Gauss
 class OutputEnergy:
     """Σ_i w_i y_ij² of every output, as `weights`·4**exponent; sums of it are those of more rows.
 
-    The exponent is 0 but where numbers are past 2**256, whose squares would overflow.
+    The exponent is 0 but where numbers are past 2**256 or all below 2**-256, whose squares would overflow or vanish.
     """
 
     weights: npt.NDArray[np.float64]
@@ -35,7 +35,8 @@ class OutputEnergy:
     @classmethod
     def of(cls, Y: Any, shift: npt.NDArray[Any] | None = None) -> OutputEnergy:
         """That of CSR rows; `shift` holds the square roots of their weights, None stands for ones."""
-        exponent = max(0, math.frexp(float(np.abs(Y.data).max(initial=0)))[1] - 256)
+        exponent = math.frexp(float(np.abs(Y.data).max(initial=0)))[1]
+        exponent -= max(-256, min(exponent, 256))
         energy = np.ldexp(Y.data.astype(np.float64), -exponent) ** 2
         if shift is not None:
             energy *= np.repeat(shift.astype(np.float64) ** 2, np.diff(Y.indptr))

@@ -12,12 +12,13 @@ centring enters as a rank-one term wherever they are multiplied.
       └─► cg.py            'cg': blocks of columns, on CSR rows by the compiled core
             └─► checking.py    how far off that is
     sums.py      W from XᵀX and XᵀB alone
+    units.py     X and targets in powers of two that keep products within the range of numbers
     path.py      many penalties: one spectrum, or conjugate gradients from penalty to penalty
     accuracy.py  when W is good enough to go without a warning
     rows.py      `Rows` and the products with them, which all of the above use
 """
 
-from shore.solvers.accuracy import require_solution
+from shore.solvers.accuracy import require_solution, warn_inaccurate
 from shore.solvers.cg import conjugate_gradients
 from shore.solvers.checking import check_products
 from shore.solvers.choice import SOLVERS, choose_solver, memory, solve
@@ -43,5 +44,6 @@ __all__ = [
     "solve",
     "solve_normal_equations",
     "times",
+    "warn_inaccurate",
     "weighted_csr",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from shore._core import linear as _core
 from shore._core.blas import limit_blas
 from shore._progress import Progress
+from shore.solvers.accuracy import warn
 from shore.solvers.rows import Array, Rows, Targets, column_blocks, csr_parts, whole
 
 __all__ = ["CsrBlocks", "attainable", "cg_csr", "cg_dense", "conjugate_gradients", "iterate", "warn_not_converged"]
@@ -91,11 +91,10 @@ def cg_csr(
 
 def warn_not_converged(tol: float, taken: int) -> None:
     """Say that conjugate gradients gave up."""
-    warnings.warn(
+    warn(
         f"conjugate gradients stopped after {taken} steps before every residual was at most {tol:g} of its "
         "start; use solver='cholesky' or a larger alpha",
         RuntimeWarning,
-        stacklevel=6,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from shore._validation import is_sparse
-from shore.solvers.accuracy import good_error, warn_inaccurate
+from shore.solvers.accuracy import good_error, norm, warn_inaccurate
 from shore.solvers.cg import iterate, warn_not_converged
 from shore.solvers.rows import Array, Rows, Targets, column_blocks, product, times, whole
 
@@ -97,12 +97,14 @@ def estimate_error(
     E is found by conjugate gradients too, far enough that what they leave of it does not matter: an error is at most
     its residual over the lowest eigenvalue, which is no less than alpha. `lowest` is called if alpha is small.
     """
-    residual, bound = float(np.linalg.norm(left)), alpha
-    if size == 0 or residual == 0:
+    residual, bound = norm(left), alpha
+    if residual == 0:
         return 0.0
+    if size == 0:
+        return np.inf
     if _LEFT_OVER * goal * alpha * size < _FIRST_TOL * residual:  # many steps, and perhaps for nothing
         E, _, _ = iterate(multiply, left.copy(), _FIRST_TOL, enough=goal * size)
-        if (error := float(np.linalg.norm(E)) / size) > goal:
+        if (error := norm(E) / size) > goal:
             return error
         bound = max(alpha, lowest())
     if bound == 0:
@@ -111,12 +113,12 @@ def estimate_error(
     if tol >= 1:
         return residual / (bound * size)
     E, _, done = iterate(multiply, left, tol, enough=goal * size)
-    return float(np.linalg.norm(E)) / size if done else np.inf
+    return norm(E) / size if done else np.inf
 
 
 def _warn_of_gradients(error: float, tol: float) -> None:
     cause = f"conjugate gradients stopped at a residual of {tol:g} of its start, but X is ill-conditioned"
-    warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", 6, "at least")
+    warn_inaccurate(error, cause, "use solver='cholesky', a smaller solver_tol or a larger alpha", "at least")
 
 
 def check_gradients(
@@ -138,9 +140,7 @@ def check_gradients(
     if n == 0 or not np.isfinite(W).all():
         return
     forward, back = _operators(rows, n_threads)
-    penalty, size = dtype.type(alpha), float(np.linalg.norm(W))
-    if size == 0:  # of right-hand sides of 0
-        return
+    penalty, size = dtype.type(alpha), norm(W)
 
     def multiply(P: Array) -> Array:
         return np.asarray(back(forward(P)) + penalty * P)
@@ -164,7 +164,7 @@ def check_gradients(
 
     goal = good_error(dtype, tol)
     error = judge_columns(error_of, m, dtype, goal)
-    if error is None and (n < d or rows.mean is not None):
+    if error is None and size > 0 and (n < d or rows.mean is not None):
         # rounding, of W where X maps to 0 and of what centring leaves of X, is nothing that a residual shows
         noise = float(np.finfo(dtype).eps) * max(_highest_eigenvalue(multiply, d, dtype), rows.cancelled)
         if noise > _ALL_SHARE * alpha * goal:
@@ -188,7 +188,7 @@ def check_products(multiply: Multiply, C: Array, W: Array, alpha: float, tol: fl
     n : int
         With fewer rows than features A is singular but for alpha, and a small alpha says nothing.
     """
-    goal, size = good_error(W.dtype, tol), float(np.linalg.norm(W))
+    goal, size = good_error(W.dtype, tol), norm(W)
 
     @cache
     def lowest() -> float:

@@ -14,6 +14,7 @@ from shore.solvers.cg import cg_csr, cg_dense
 from shore.solvers.checking import check_gradients
 from shore.solvers.direct import Factorisation, solve_direct
 from shore.solvers.rows import Array, Rows, Targets
+from shore.solvers.units import TargetUnits, rows_in_units
 
 __all__ = ["SOLVERS", "choose_solver", "memory", "solve"]
 
@@ -89,9 +90,13 @@ def solve(
             W = solve_direct(factorisation, targets, m, n_threads, progress)
         else:
             gradients = cg_dense if nnz is None else cg_csr
-            W, n_iter, converged = gradients(rows, targets, m, alpha, tol, n_threads, progress)
+            scale = rows_in_units(rows, alpha, factors=4)
+            rows, alpha = scale.rows, scale.alpha
+            units = TargetUnits(targets, m, rows.dtype, scale.exponent, scale.size)
+            W, n_iter, converged = gradients(rows, units, m, alpha, tol, n_threads, progress)
             with limit_blas(n_threads):
-                check_gradients(rows, targets, m, alpha, W, tol, n_iter, converged, n_threads)
+                check_gradients(rows, units, m, alpha, W, tol, n_iter, converged, n_threads)
+            W = units.undo(W)
     W = np.ascontiguousarray(W, dtype=rows.dtype)
     require_solution(rows.dtype, W)
     return W, solver, n_iter

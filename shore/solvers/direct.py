@@ -10,9 +10,10 @@ from scipy import linalg
 
 from shore._core.blas import limit_blas
 from shore._progress import Progress
-from shore.solvers.accuracy import good_error, warn_inaccurate
+from shore.solvers.accuracy import good_error, norm, warn_inaccurate
 from shore.solvers.orthogonal import Spectrum
 from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, product
+from shore.solvers.units import TargetUnits, rows_in_units
 
 __all__ = ["EPS", "Factorisation", "back_substitute", "factorise", "is_accurate", "is_safe", "solve_direct"]
 
@@ -112,6 +113,8 @@ class Factorisation:
     def __init__(self, rows: Rows, alpha: float, solver: str, n_threads: int) -> None:
         self.rows, self.alpha, self.solver = rows, alpha, solver
         self._goal = good_error(rows.dtype)
+        self._units = rows_in_units(rows, alpha, factors=2)
+        rows, alpha = self._units.rows, self._units.alpha
         make = gram if solver == "cholesky" else gram_of_rows
         with limit_blas(n_threads):
             self._used = rows
@@ -127,13 +130,19 @@ class Factorisation:
             self._dual = solver == "dual" and not (too_large and self._refine)
             if self._refine and (too_large or not is_safe(rcond, self._used.dtype)):
                 self._factor = None
-                self._spectrum = Spectrum(self._used, alpha, self._dual, rows.X.dtype)
+                self._spectrum = Spectrum(self._used, alpha, self._dual, rows.X.dtype, self.alpha)
 
     def _apply(self, C: Array) -> Array:
         return self._spectrum.apply(C) if self._factor is None else back_substitute(self._factor, C)
 
     def solve(self, B: Array, n_threads: int) -> Array:
         """W of shape (d, w) for targets B of shape (n, w)."""
+        scale, dtype = self._units, self.rows.dtype
+        units = TargetUnits(lambda start, stop: B[:, start:stop], B.shape[1], dtype, scale.exponent, scale.size)
+        return units.undo(self._solve(units(0, B.shape[1]), n_threads))
+
+    def _solve(self, B: Array, n_threads: int) -> Array:
+        """W in units."""
         rows = self._used
         targets = B.astype(rows.dtype, copy=False)
         with limit_blas(n_threads):
@@ -158,22 +167,22 @@ class Factorisation:
         Z = np.zeros((rows.shape[0], width)) if self._dual else W  # W = XcᵀZ
         remainder, last, error = left(None), np.inf, np.inf
         for taken in range(1 + _MOST_REFINEMENTS):
-            D = self._apply(remainder - self.alpha * Z)
+            D = self._apply(remainder - self._units.alpha * Z)
             change = cross(rows, D, n_threads) if self._dual else D
-            moved = float(np.linalg.norm(change))
+            moved = norm(change)
             # A first correction may be as large as what it corrects; then they shrink, or are noise
             if moved == 0 or (taken > 1 and moved > 0.5 * last):
                 break
             W += change
             if self._dual:
                 Z += D
-            last, error = moved, moved / max(float(np.linalg.norm(W)), np.finfo(np.float64).tiny)
+            last, error = moved, moved / max(norm(W), np.finfo(np.float64).tiny)
             if error <= 0.1 * self._goal:
                 break
             remainder = left(W)
         error = max(2 * error, 0.0 if self._factor is not None else self._spectrum.floor)
         if error > self._goal and np.any(W):
-            warn_inaccurate(error, "X is ill-conditioned", "scale its features, or use a larger alpha", 6)
+            warn_inaccurate(error, "X is ill-conditioned", "scale its features, or use a larger alpha")
         return W
 
     def solve_cross(self, C: Array, n_threads: int) -> Array:
@@ -202,6 +211,12 @@ class Factorisation:
         """
         if self.solver != "cholesky":
             raise ValueError(f"solve_cross needs a factorisation by 'cholesky', got {self.solver!r}; give solve B")
+        twice, dtype = 2 * self._units.exponent, self.rows.dtype
+        units = TargetUnits(lambda start, stop: C[:, start:stop], C.shape[1], dtype, twice)
+        return units.undo(self._solve_cross(units(0, C.shape[1]), n_threads))
+
+    def _solve_cross(self, C: Array, n_threads: int) -> Array:
+        """W in units, for C in units."""
         C, rows = C.astype(self._used.dtype, copy=False), self._used
         with limit_blas(n_threads):
             if not self._refine:

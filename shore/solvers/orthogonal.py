@@ -72,6 +72,8 @@ class Spectrum:
     of_columns : bool
     stored : dtype
         What X came in.
+    asked : float
+        The alpha that was asked for, which in units may be another.
 
     Attributes
     ----------
@@ -79,7 +81,7 @@ class Spectrum:
         The share of its size that W may be off by, however it is refined.
     """
 
-    def __init__(self, rows: Rows, alpha: float, of_columns: bool, stored: np.dtype[Any]) -> None:
+    def __init__(self, rows: Rows, alpha: float, of_columns: bool, stored: np.dtype[Any], asked: float) -> None:
         n, d = rows.shape
         _, values, vectors = linalg.svd(_triangle(rows, of_columns), full_matrices=False, overwrite_a=True)
         largest = float(values[0])
@@ -90,7 +92,7 @@ class Spectrum:
         full_rank = min(n - (rows.mean is not None), d)
         keep = values > least
         if keep.sum() < full_rank and alpha <= least**2:
-            warn_rank(int(keep.sum()), full_rank, alpha, stacklevel=6)
+            warn_rank(int(keep.sum()), full_rank, asked)
         # Products with X round in every residual alike, as weights and centring do, so that refinement does not see it.
         smallest = float(np.sqrt(values[keep].min(initial=largest) ** 2 + alpha))
         self.floor = 0.1 * _EPS * largest / smallest if smallest > 0 else 0.0

@@ -16,6 +16,7 @@ from shore._core import linear as _core
 from shore._core.blas import limit_blas
 from shore._pieces import pieces
 from shore._validation import is_sparse, working_dtype
+from shore.solvers.accuracy import norm
 
 __all__ = [
     "Array",
@@ -119,7 +120,7 @@ class Rows:
     @property
     def cancelled(self) -> float:
         """The square of the norm of what centring takes away; where that is all there was, its rounding is left."""
-        return 0.0 if self.mean is None else float(np.sum(self.mean**2) * np.sum(self.ones().astype(np.float64) ** 2))
+        return 0.0 if self.mean is None else (norm(self.mean) * norm(self.ones())) ** 2
 
     def as_is(self) -> bool:
         """Whether dense rows can go to BLAS without a copy."""

@@ -69,7 +69,7 @@ def solve_normal_equations(
         W[:, start:stop] = part
     if worst > goal:
         cause = f"the condition of the sums XᵀX is {f'about {1 / rcond:.0e}' if rcond > EPS else 'past 1e15'}"
-        warn_inaccurate(worst, cause, "use fit on all rows, which computes with X itself, or a larger alpha", 5)
+        warn_inaccurate(worst, cause, "use fit on all rows, which computes with X itself, or a larger alpha")
     return W
 
 
@@ -100,7 +100,7 @@ def _spectral(G: Array, alpha: float, size: int, magnitude: float) -> tuple[Call
     rank, noise = min(size, len(G)), max(size, len(G)) * EPS * magnitude * max(float(values[-1]), 0.0)
     keep = values > noise
     if keep.sum() < rank and alpha <= noise:
-        warn_rank(int(keep.sum()), rank, alpha, stacklevel=5)
+        warn_rank(int(keep.sum()), rank, alpha)
     # Directions of eigenvalue 0 take no part in X: they count only where alpha is above the noise that hides them.
     keep |= alpha > noise
     vectors, factors = vectors[:, keep], 1 / (np.maximum(values[keep], 0) + alpha)

@@ -71,7 +71,7 @@ def test_steps_for_anything(step, delta, start, noise):
     assert isinstance(interval, Refusal) != (is_number(delta, 0, 0.5, closed=True))
     constants = tried(lambda: theory.contraction(step, delta), "step", "delta")
     right = is_number(step) and is_number(delta, closed=True)
-    assert isinstance(constants, Refusal) != right or (right and max(step, delta) > 1e150)
+    assert isinstance(constants, Refusal) != right or (right and max(float(step), float(delta)) > 1e150)
     if not isinstance(constants, Refusal):
         assert all(map(math.isfinite, constants))
     steps = tried(lambda: theory.iterations_for(step, delta, start, noise), "step", "delta", "start", "noise")

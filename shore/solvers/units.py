@@ -1,0 +1,144 @@
+"""Units in which X, alpha and the targets are of ordinary size.
+
+Products of numbers near the ends of the range vanish or overflow. 2ᵃX, 4ᵃalpha and 2ᵇB have the solution 2ᵇ⁻ᵃW, and
+powers of two change no digit. Nearly always all exponents are 0, and nothing is done.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from shore._validation import is_sparse
+from shore.solvers.accuracy import good_error, norm, warn_inaccurate
+from shore.solvers.rows import Array, Rows, Targets, weighted_csr
+
+__all__ = ["RowUnits", "TargetUnits", "rows_in_units"]
+
+# Exponents of products that are far from the ends of the range, by bytes of a number.
+_ORDINARY = {4: 80, 8: 400}
+# Of numbers that are larger than that on purpose.
+_LARGE = {4: 100, 8: 900}
+# No power of two that brings a number near 1 overflows itself.
+_MOST = 900
+
+
+def _unit(largest: float, itemsize: int, factors: int = 4) -> int:
+    """The exponent that brings a number near 1; 0 if products of so many like it are of ordinary size already."""
+    exponent = math.frexp(largest)[1] if 0 < largest < math.inf else 0
+    return 0 if abs(exponent) * factors <= _ORDINARY[itemsize] else min(-exponent, _MOST)
+
+
+def _largest(X: Any, shift: Array | None) -> float:
+    """The largest |x| of rows, weighted."""
+    entries = X.data if is_sparse(X) else X
+    if entries.size == 0:
+        return 0.0
+    if shift is None:
+        return max(float(entries.max()), -float(entries.min()))
+    if is_sparse(X):
+        return float(np.abs(entries * np.repeat(shift, np.diff(X.indptr))).max())
+    return float((np.maximum(X.max(axis=1), -X.min(axis=1).astype(np.float64)) * shift).max())
+
+
+def _scaled(X: Any, unit: int, dtype: np.dtype[Any]) -> Any:
+    """2ᵃX, in no narrower dtype than that to compute in."""
+    if unit == 0:
+        return X
+    if is_sparse(X):
+        return sparse.csr_array((_scaled(X.data, unit, dtype), X.indices, X.indptr), shape=X.shape)
+    return np.ldexp(X.astype(np.promote_types(X.dtype, dtype), copy=False), unit)
+
+
+@dataclass(frozen=True)
+class RowUnits:
+    """2ᵃX and 4ᵃalpha, the larger of which is of ordinary size.
+
+    Attributes
+    ----------
+    rows : Rows
+    alpha : float
+    exponent : int
+        a.
+    size : int
+        The exponent of 2ᵃX where alpha is so much larger that products with X are no more of ordinary size; else 0.
+    """
+
+    rows: Rows
+    alpha: float
+    exponent: int = 0
+    size: int = 0
+
+
+def rows_in_units(rows: Rows, alpha: float, factors: int) -> RowUnits:
+    """Rows and a penalty in units; products have so many factors X."""
+    shift, of_weights = rows.shift, 0
+    if shift is not None:
+        of_weights = _unit(float(shift.max()), 4)
+        shift = np.ldexp(shift, of_weights)
+    given = rows.X if rows.unweighted is None else rows.unweighted
+    largest, itemsize = _largest(given, shift), rows.dtype.itemsize
+    unit = _unit(max(largest, math.ldexp(math.sqrt(alpha), of_weights)), itemsize, factors)
+    size = -_unit(math.ldexp(largest, unit), itemsize, factors)
+    if unit == of_weights == 0:
+        return RowUnits(rows, alpha, 0, size)
+    X, both = _scaled(given, unit, rows.dtype), unit + of_weights
+    mean = None if rows.mean is None else np.ldexp(rows.mean, unit)
+    if shift is not None and is_sparse(X):
+        made = Rows(weighted_csr(X, shift, rows.dtype), rows.dtype, mean, shift, unweighted=X)
+    else:
+        made = Rows(X, rows.dtype, mean, shift)
+    return RowUnits(made, math.ldexp(alpha, 2 * both), both, size)
+
+
+class TargetUnits:
+    """Targets in columns of ordinary size, and W for them as it was meant.
+
+    Parameters
+    ----------
+    targets : callable
+    m : int
+    dtype : dtype
+        To compute in.
+    of_rows : int
+        The exponent of the rows.
+    size : int, default 0
+        That of what targets are multiplied with, so that the product is of ordinary size.
+    """
+
+    def __init__(self, targets: Targets, m: int, dtype: np.dtype[Any], of_rows: int, size: int = 0) -> None:
+        self._targets, self._dtype, self._size = targets, dtype, size
+        self._of_rows, self._units, self._known = of_rows, np.zeros(m, dtype=np.int32), np.zeros(m, dtype=bool)
+
+    def __call__(self, start: int, stop: int) -> Array:
+        """Columns [start, stop)."""
+        B, here = self._targets(start, stop), slice(start, stop)
+        if not self._known[here].all():
+            largest = np.maximum(B.max(axis=0, initial=0), -B.min(axis=0, initial=0))
+            self._units[here] = [self._unit(float(size)) for size in largest]
+            self._known[here] = True
+        return np.ascontiguousarray(np.ldexp(B, self._units[here])) if self._units[here].any() else B
+
+    def _unit(self, largest: float) -> int:
+        if self._size == 0 or largest == 0:
+            return _unit(largest, self._dtype.itemsize)
+        return min(-self._size, _LARGE[self._dtype.itemsize]) - math.frexp(largest)[1]
+
+    def undo(self, W: Array) -> Array:
+        """W of shape (d, m) for the targets and rows as they came, in the dtype; warns if that has no digits for it."""
+        exponents = self._of_rows - self._units
+        if not exponents.any():
+            return W
+        with np.errstate(over="ignore"):  # for the caller to refuse
+            meant = np.ldexp(W, exponents).astype(self._dtype)
+        if not np.isfinite(meant).all():
+            return meant
+        lost = norm(np.ldexp(meant.astype(np.float64), -exponents) - W)
+        if lost > good_error(self._dtype) * norm(W):
+            cause = f"W is too small for the digits of {self._dtype}"
+            warn_inaccurate(lost / norm(W), cause, "scale X down or Y up, or use a smaller alpha")
+        return meant
