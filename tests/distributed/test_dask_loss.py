@@ -20,11 +20,27 @@ from shore.distributed import cg, fit, predict
 CUTS = range(0, 901, 60)
 
 
+# Seconds after which Dask may have given up on restarting a worker, and those after which something hangs.
+RESTART, PATIENCE = 20, 300
+
+
+def pids_of_both(client, before=None):
+    """The processes of two workers that answer, others than before; one that Dask gave up on is asked for again."""
+    began = time.monotonic()
+    while len(pids := sorted(client.run(os.getpid, on_error="ignore").values())) < 2 or pids == before:
+        waited = time.monotonic() - began
+        assert waited < PATIENCE
+        if waited > RESTART:
+            client.cluster.scale(2)
+        time.sleep(0.1)
+    return pids
+
+
 @pytest.fixture(autouse=True)
 def _all_workers(client):
-    client.wait_for_workers(2)
+    pids_of_both(client)
     yield
-    client.wait_for_workers(2)
+    pids_of_both(client)
 
 
 def deadly(part, marker):
@@ -97,9 +113,8 @@ def test_a_worker_dies_while_it_writes(client, tmp_path):
 
 def test_a_worker_that_comes_later_has_imported_shore_before_its_first_task(client):
     fit(shore.ShoreRegressor(**OPTIONS), [delayed(X)], [delayed(Y)], client=client)
-    before = client.run(os.getpid)
-    os.kill(next(iter(before.values())), signal.SIGKILL)
-    while len(now := client.run(os.getpid, on_error="ignore")) < 2 or set(now.values()) == set(before.values()):
-        time.sleep(0.1)
+    before = pids_of_both(client)
+    os.kill(before[0], signal.SIGKILL)
+    pids_of_both(client, before)
     # a lambda, since to read a function of this module is to import shore
     assert all(client.run(lambda: "shore.distributed.training" in sys.modules).values())

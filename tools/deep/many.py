@@ -17,7 +17,7 @@ from deep.ill import warnings_of_w
 from shore._progress import Progress
 
 # Features, and the solver that is asked for.
-SIZES = {300: "cg", 3000: "auto"}
+SIZES = {300: "cg", 4000: "auto"}
 OUTPUTS = (3, 20, 70, 200)
 CONDITIONS = (10.0, 30.0, 1e2, 1e3, 1e6)
 SPECTRA = ("one", "few", "geometric")
