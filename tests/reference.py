@@ -193,10 +193,15 @@ def pursue_row(b, Phi, sparsity, *, constraint="real", permitted=None):
     return project_row_float(v, sparsity, constraint, permitted), len(chosen)
 
 
-def shrink_row(b, Phi, sparsity, *, constraint="real", permitted=None, l1=0.1, step=0.9, max_iter=60, tol=1e-3):
-    """FISTA on ½‖Φx - b‖² + l1·max|φ_jᵀb|·‖x‖₁, `step` in units of 1/‖Φ‖²; the last projection onto F."""
+def shrink_row(
+    b, Phi, sparsity, *, constraint="real", permitted=None, l1=0.1, step=0.9, max_iter=60, tol=1e-3, norm=None
+):
+    """FISTA on ½‖Φx - b‖² + l1·max|φ_jᵀb|·‖x‖₁, `step` in units of 1/‖Φ‖²; the last projection onto F.
+
+    `norm` is ‖Φ‖ if that is known.
+    """
     b, Phi = np.asarray(b, dtype=np.float64), np.asarray(Phi, dtype=np.float64)
-    step = step / np.linalg.norm(Phi, 2) ** 2
+    step = step / (np.linalg.norm(Phi, 2) if norm is None else norm) ** 2
     permitted = np.ones(Phi.shape[1], dtype=bool) if permitted is None else permitted
     weight = l1 * np.abs(Phi.T @ b)[permitted].max(initial=0.0)
     x = y = np.zeros(Phi.shape[1])

@@ -34,9 +34,16 @@ def decode_slowly(method, B, Phi, sparsity, *, permitted=None, **options):
             (reference.correlate_row(b, Phi, sparsity, permitted=p, **options), 1)
             for b, p in zip(B, permitted, strict=True)
         ]
+    elif method == "omp":
+        rows = [
+            reference.pursue_row(b, Phi, sparsity, permitted=p, **options) for b, p in zip(B, permitted, strict=True)
+        ]
     else:
-        one = reference.pursue_row if method == "omp" else reference.shrink_row
-        rows = [one(b, Phi, sparsity, permitted=p, **options) for b, p in zip(B, permitted, strict=True)]
+        norm = np.linalg.norm(Phi.astype(np.float64), 2)
+        rows = [
+            reference.shrink_row(b, Phi, sparsity, permitted=p, norm=norm, **options)
+            for b, p in zip(B, permitted, strict=True)
+        ]
     return np.array([v for v, _ in rows]), np.array([t for _, t in rows])
 
 

@@ -10,7 +10,8 @@
       ├─► faults.py         tests/faults, at length
       ├─► leaks.py          memory over 10,000 cycles of fit, predict, save and load
       ├─► errors.py         forward errors of the solvers against 50 digits
-      │     └─► ill.py           least squares of a prescribed condition
+      │     ├─► ill.py           least squares of a prescribed condition
+      │     └─► many.py          of many features and outputs, by conjugate gradients
       └─► certificate.py    screening against the loop without it, on 1,000,000 rows
             └─► problems.py      random problems that are made to break it
     builds.py        instrumented builds of the core, in build/deep
@@ -20,3 +21,10 @@
 Every part is a module with a function of `quick` that returns an `Outcome`, and can be run alone, from the folder
 tools: `python -m deep leaks`, or `python -m deep.leaks`.
 """
+
+import os
+
+# Two parts share the cores: threads of OpenMP and of OpenBLAS that wait leave them to others at once. Both libraries
+# read this when they are loaded, here and in children.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
