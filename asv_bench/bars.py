@@ -221,7 +221,7 @@ def fit_dense():
     yield "time over the bare syrk, gemm, potrf, potrs", measured, measured.median <= 1.3, "<= 1.3"
     code = "import sys; sys.path.insert(0, sys.argv[1]); import bars; bars.report_peak()"
     here = str(Path(__file__).resolve().parent)
-    done = subprocess.run([sys.executable, "-c", code, here], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", code, here], capture_output=True, text=True, check=True)
     peak = float(done.stdout)
     yield "peak memory past the inputs, in d² float32", f"{peak:.2f}", peak <= 2.5, "<= 2.5"
 
@@ -254,7 +254,7 @@ def file():
             name = f"{size / 1e9:.2f} GB, mmap, verify={verify}: ms"
             yield name, f"{median:.2f} ({low:.2f} to {high:.2f})", median < bar, f"< {bar}"
         code = "import sys; sys.path.insert(0, sys.argv[1]); import bars; bars.report_shares(sys.argv[2])"
-        command = [sys.executable, "-c", code, str(Path(__file__).resolve().parent), str(path)]
+        command = [sys.executable, "-P", "-c", code, str(Path(__file__).resolve().parent), str(path)]
         both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
         readings = []
         for _ in range(3):  # at the start; with the model loaded and used; and then, when both of them are there
