@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,11 @@ def fit(X, Y, weights, **given):
                 raise
             model = None
     return model, bool(said)
+
+
+def is_ours(warning):
+    """Whether it names a line of the tests, which called shore."""
+    return Path(warning.filename).is_relative_to(Path(__file__).parent)
 
 
 def scaled(W, exponent):
@@ -99,10 +105,10 @@ def test_a_w_too_small_for_its_digits_is_warned_of():
     X, Y, _ = problem("float32")
     with pytest.warns(linalg.LinAlgWarning, match="W is too small for the digits of float32") as said:
         shore.ShoreRegressor(1, compression=None, solver="cg").fit(X, scaled(Y, -145))
-    assert said[0].filename == __file__
+    assert is_ours(said[0])
     with pytest.warns(linalg.LinAlgWarning, match="W is too small") as said:
         shore.ShoreRegressor(1, compression=None, solver="cholesky").fit(X, scaled(Y, -145))
-    assert said[0].filename == __file__
+    assert is_ours(said[0])
 
 
 @pytest.mark.parametrize("compression", [None, "sparse_sign", "head_tail"])
@@ -116,7 +122,7 @@ def test_sums_that_lose_what_a_fit_sees_are_warned_of(a, b, compression):
         W = shore.ShoreRegressor(1, **given).partial_fit(scaled(X, a), scaled(Y, b)).coef_
     if said:
         assert any("small that products vanish" in str(each.message) for each in said)
-        assert {each.filename for each in said} == {__file__}
+        assert all(map(is_ours, said))
     else:
         np.testing.assert_allclose(W, whole.coef_, rtol=0, atol=1e-9 * np.abs(whole.coef_).max())
     assert bool(said) == (min(2 * a, a + b) < -960)

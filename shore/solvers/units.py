@@ -76,19 +76,19 @@ class RowUnits:
 
 def rows_in_units(rows: Rows, alpha: float, factors: int) -> RowUnits:
     """Rows and a penalty in units; products have so many factors X."""
-    shift, of_weights = rows.shift, 0
-    if shift is not None:
+    given, shift, of_weights = (rows.X if rows.unweighted is None else rows.unweighted), rows.shift, 0
+    weighted = given is rows.X and is_sparse(given)  # already, or not at all
+    if shift is not None and not weighted:
         of_weights = _unit(float(shift.max()), 4)
         shift = np.ldexp(shift, of_weights)
-    given = rows.X if rows.unweighted is None else rows.unweighted
-    largest, itemsize = _largest(given, shift), rows.dtype.itemsize
+    largest, itemsize = _largest(given, None if weighted else shift), rows.dtype.itemsize
     unit = _unit(max(largest, math.ldexp(math.sqrt(alpha), of_weights)), itemsize, factors)
     size = -_unit(math.ldexp(largest, unit), itemsize, factors)
     if unit == of_weights == 0:
         return RowUnits(rows, alpha, 0, size)
     X, both = _scaled(given, unit, rows.dtype), unit + of_weights
     mean = None if rows.mean is None else np.ldexp(rows.mean, unit)
-    if shift is not None and is_sparse(X):
+    if shift is not None and is_sparse(X) and not weighted:
         made = Rows(weighted_csr(X, shift, rows.dtype), rows.dtype, mean, shift, unweighted=X)
     else:
         made = Rows(X, rows.dtype, mean, shift)
