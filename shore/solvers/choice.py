@@ -92,7 +92,7 @@ def solve(
             gradients = cg_dense if nnz is None else cg_csr
             scale = rows_in_units(rows, alpha, factors=4)
             rows, alpha = scale.rows, scale.alpha
-            units = TargetUnits(targets, m, rows.dtype, scale.exponent, scale.size)
+            units = TargetUnits(targets, m, rows.dtype, scale)
             W, n_iter, converged = gradients(rows, units, m, alpha, tol, n_threads, progress)
             with limit_blas(n_threads):
                 check_gradients(rows, units, m, alpha, W, tol, n_iter, converged, n_threads)

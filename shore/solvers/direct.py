@@ -13,7 +13,7 @@ from shore._progress import Progress
 from shore.solvers.accuracy import good_error, norm, warn_inaccurate
 from shore.solvers.orthogonal import Spectrum
 from shore.solvers.rows import Array, Rows, Targets, as_double, column_blocks, cross, gram, gram_of_rows, product
-from shore.solvers.units import TargetUnits, rows_in_units
+from shore.solvers.units import RowUnits, TargetUnits, rows_in_units
 
 __all__ = ["EPS", "Factorisation", "back_substitute", "factorise", "is_accurate", "is_safe", "solve_direct"]
 
@@ -137,8 +137,7 @@ class Factorisation:
 
     def solve(self, B: Array, n_threads: int) -> Array:
         """W of shape (d, w) for targets B of shape (n, w)."""
-        scale, dtype = self._units, self.rows.dtype
-        units = TargetUnits(lambda start, stop: B[:, start:stop], B.shape[1], dtype, scale.exponent, scale.size)
+        units = TargetUnits(lambda start, stop: B[:, start:stop], B.shape[1], self.rows.dtype, self._units)
         return units.undo(self._solve(units(0, B.shape[1]), n_threads))
 
     def _solve(self, B: Array, n_threads: int) -> Array:
@@ -211,8 +210,8 @@ class Factorisation:
         """
         if self.solver != "cholesky":
             raise ValueError(f"solve_cross needs a factorisation by 'cholesky', got {self.solver!r}; give solve B")
-        twice, dtype = 2 * self._units.exponent, self.rows.dtype
-        units = TargetUnits(lambda start, stop: C[:, start:stop], C.shape[1], dtype, twice)
+        twice = RowUnits(self._units.rows, self._units.alpha, 2 * self._units.exponent)
+        units = TargetUnits(lambda start, stop: C[:, start:stop], C.shape[1], self.rows.dtype, twice)
         return units.undo(self._solve_cross(units(0, C.shape[1]), n_threads))
 
     def _solve_cross(self, C: Array, n_threads: int) -> Array:

@@ -66,12 +66,15 @@ class RowUnits:
         a.
     size : int
         The exponent of 2ᵃX where alpha is so much larger that products with X are no more of ordinary size; else 0.
+    largest : float
+        The largest |x| of 2ᵃX; infinity if that is not known.
     """
 
     rows: Rows
     alpha: float
     exponent: int = 0
     size: int = 0
+    largest: float = math.inf
 
 
 def rows_in_units(rows: Rows, alpha: float, factors: int) -> RowUnits:
@@ -83,16 +86,17 @@ def rows_in_units(rows: Rows, alpha: float, factors: int) -> RowUnits:
         shift = np.ldexp(shift, of_weights)
     largest, itemsize = _largest(given, None if weighted else shift), rows.dtype.itemsize
     unit = _unit(max(largest, math.ldexp(math.sqrt(alpha), of_weights)), itemsize, factors)
-    size = -_unit(math.ldexp(largest, unit), itemsize, factors)
+    largest = math.ldexp(largest, unit)
+    size = -_unit(largest, itemsize, factors)
     if unit == of_weights == 0:
-        return RowUnits(rows, alpha, 0, size)
+        return RowUnits(rows, alpha, 0, size, largest)
     X, both = _scaled(given, unit, rows.dtype), unit + of_weights
     mean = None if rows.mean is None else np.ldexp(rows.mean, unit)
     if shift is not None and is_sparse(X) and not weighted:
         made = Rows(weighted_csr(X, shift, rows.dtype), rows.dtype, mean, shift, unweighted=X)
     else:
         made = Rows(X, rows.dtype, mean, shift)
-    return RowUnits(made, math.ldexp(alpha, 2 * both), both, size)
+    return RowUnits(made, math.ldexp(alpha, 2 * both), both, size, largest)
 
 
 class TargetUnits:
@@ -104,41 +108,42 @@ class TargetUnits:
     m : int
     dtype : dtype
         To compute in.
-    of_rows : int
-        The exponent of the rows.
-    size : int, default 0
-        That of what targets are multiplied with, so that the product is of ordinary size.
+    scale : RowUnits
+        Of the rows that W is solved for.
     """
 
-    def __init__(self, targets: Targets, m: int, dtype: np.dtype[Any], of_rows: int, size: int = 0) -> None:
-        self._targets, self._dtype, self._size = targets, dtype, size
-        self._of_rows, self._units, self._known = of_rows, np.zeros(m, dtype=np.int32), np.zeros(m, dtype=bool)
+    def __init__(self, targets: Targets, m: int, dtype: np.dtype[Any], scale: RowUnits) -> None:
+        self._targets, self._dtype, self._scale = targets, dtype, scale
+        self._units, self._largest = np.zeros(m, dtype=np.int32), np.full(m, -1.0)
 
     def __call__(self, start: int, stop: int) -> Array:
         """Columns [start, stop)."""
         B, here = self._targets(start, stop), slice(start, stop)
-        if not self._known[here].all():
-            largest = np.maximum(B.max(axis=0, initial=0), -B.min(axis=0, initial=0))
-            self._units[here] = [self._unit(float(size)) for size in largest]
-            self._known[here] = True
+        if self._largest[here].min(initial=0) < 0:  # not seen yet
+            self._largest[here] = np.maximum(B.max(axis=0, initial=0), -B.min(axis=0, initial=0))
+            self._units[here] = [self._unit(float(size)) for size in self._largest[here]]
         return np.ascontiguousarray(np.ldexp(B, self._units[here])) if self._units[here].any() else B
 
     def _unit(self, largest: float) -> int:
-        if self._size == 0 or largest == 0:
+        if self._scale.size == 0 or largest == 0:
             return _unit(largest, self._dtype.itemsize)
-        return min(-self._size, _LARGE[self._dtype.itemsize]) - math.frexp(largest)[1]
+        return min(-self._scale.size, _LARGE[self._dtype.itemsize]) - math.frexp(largest)[1]
 
     def undo(self, W: Array) -> Array:
-        """W of shape (d, m) for the targets and rows as they came, in the dtype; warns if that has no digits for it."""
-        exponents = self._of_rows - self._units
+        """W of shape (d, m) for the targets and rows as they came, in the dtype.
+
+        Warns if that has no digits for it, unless W is so small that scores of rows like these do not notice.
+        """
+        exponents = self._scale.exponent - self._units
         if not exponents.any():
             return W
         with np.errstate(over="ignore"):  # for the caller to refuse
             meant = np.ldexp(W, exponents).astype(self._dtype)
         if not np.isfinite(meant).all():
             return meant
-        lost = norm(np.ldexp(meant.astype(np.float64), -exponents) - W)
-        if lost > good_error(self._dtype) * norm(W):
+        lost, good = norm(np.ldexp(meant.astype(np.float64), -exponents) - W), good_error(self._dtype)
+        targets = float(np.ldexp(self._largest, self._units).max(initial=0))
+        if lost > good * norm(W) and lost * self._scale.largest > good * targets:
             cause = f"W is too small for the digits of {self._dtype}"
             warn_inaccurate(lost / norm(W), cause, "scale X down or Y up, or use a smaller alpha")
         return meant
