@@ -85,6 +85,21 @@ def test_weights_of_any_size(dtype, solver, layout):
         assert not said
 
 
+def test_penalties_and_weights_at_opposite_ends():
+    X, Y, _ = problem("float64")
+    for alpha, weight in ((1e300, 5e-324), (1e308, 1e-320), (5e-324, 1e300), (1e-300, 1e308), (1e308, 1e308)):
+        for a, solver, layout in itertools.product(
+            (-900, 0, 900), ("cholesky", "dual", "cg"), (np.asarray, sparse.csr_array)
+        ):
+            given = {"dtype": "float64", "alpha": alpha, "fit_intercept": True, "solver_tol": 1e-8}
+            model, _ = fit(layout(scaled(X, a)), scaled(Y, 50), np.full(12, weight), solver=solver, **given)
+            if model is not None:
+                assert np.isfinite(model.coef_).all()
+                np.testing.assert_allclose(
+                    model.intercept_ + model.coef_ @ scaled(X, a).mean(axis=0), scaled(Y, 50).mean(axis=0)
+                )
+
+
 @pytest.mark.parametrize("solver", ["cholesky", "dual"])
 def test_factorisations_serve_numbers_of_any_size(solver):
     X, Y, _ = problem("float32")

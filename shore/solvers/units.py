@@ -25,12 +25,19 @@ _ORDINARY = {4: 80, 8: 400}
 _LARGE = {4: 100, 8: 900}
 # No power of two that brings a number near 1 overflows itself.
 _MOST = 900
+# The exponent of 0.
+_NONE = -(1 << 20)
 
 
-def _unit(largest: float, itemsize: int, factors: int = 4) -> int:
-    """The exponent that brings a number near 1; 0 if products of so many like it are of ordinary size already."""
-    exponent = math.frexp(largest)[1] if 0 < largest < math.inf else 0
-    return 0 if abs(exponent) * factors <= _ORDINARY[itemsize] else min(-exponent, _MOST)
+def _exponent(largest: float) -> int:
+    return math.frexp(largest)[1] if largest > 0 else _NONE
+
+
+def _unit(exponent: int, itemsize: int, factors: int = 4) -> int:
+    """What brings a number near 1; 0 if products of so many like it are of ordinary size already, or it is 0."""
+    if exponent == _NONE or abs(exponent) * factors <= _ORDINARY[itemsize]:
+        return 0
+    return min(-exponent, _MOST)
 
 
 def _largest(X: Any, shift: Array | None) -> float:
@@ -82,12 +89,13 @@ def rows_in_units(rows: Rows, alpha: float, factors: int) -> RowUnits:
     given, shift, of_weights = (rows.X if rows.unweighted is None else rows.unweighted), rows.shift, 0
     weighted = given is rows.X and is_sparse(given)  # already, or not at all
     if shift is not None and not weighted:
-        of_weights = _unit(float(shift.max()), 4)
+        of_weights = _unit(_exponent(float(shift.max())), 4)
         shift = np.ldexp(shift, of_weights)
     largest, itemsize = _largest(given, None if weighted else shift), rows.dtype.itemsize
-    unit = _unit(max(largest, math.ldexp(math.sqrt(alpha), of_weights)), itemsize, factors)
+    of_alpha = _exponent(math.sqrt(alpha)) + of_weights if alpha > 0 else _NONE
+    unit = _unit(max(_exponent(largest), of_alpha), itemsize, factors)
     largest = math.ldexp(largest, unit)
-    size = -_unit(largest, itemsize, factors)
+    size = -_unit(_exponent(largest), itemsize, factors)
     if unit == of_weights == 0:
         return RowUnits(rows, alpha, 0, size, largest)
     X, both = _scaled(given, unit, rows.dtype), unit + of_weights
@@ -125,9 +133,10 @@ class TargetUnits:
         return np.ascontiguousarray(np.ldexp(B, self._units[here])) if self._units[here].any() else B
 
     def _unit(self, largest: float) -> int:
+        exponent, itemsize = _exponent(largest), self._dtype.itemsize
         if self._scale.size == 0 or largest == 0:
-            return _unit(largest, self._dtype.itemsize)
-        return min(-self._scale.size, _LARGE[self._dtype.itemsize]) - math.frexp(largest)[1]
+            return _unit(exponent, itemsize)
+        return min(-self._scale.size, _LARGE[itemsize]) - exponent
 
     def undo(self, W: Array) -> Array:
         """W of shape (d, m) for the targets and rows as they came, in the dtype.
