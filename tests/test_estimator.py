@@ -637,12 +637,13 @@ def test_the_intercept_of_tiny_weights(convert, compression):
         np.testing.assert_allclose(model.intercept_, np.asarray(B.mean(axis=0)).ravel(), rtol=1e-12, atol=1e-15)
 
 
-def test_heads_of_enormous_outputs_are_those_of_all_batches():
+@pytest.mark.parametrize("unit", [1.0, 1e-300, 1e-200])
+def test_heads_of_enormous_and_tiny_outputs_are_those_of_all_batches(unit):
     for entries in ([(0, 0, 1e100), (1, 1, 1e90), (2, 2, 1e80), (3, 3, 1e100)], [(0, 0, 1e100), (1, 1, 1e76)]):
         outputs = np.zeros((4, 40))
-        outputs[1:, 10:] = 1e75
+        outputs[1:, 10:] = 1e75 * unit
         for i, j, value in entries:
-            outputs[i, j] = value
+            outputs[i, j] = value * unit
         options = {"n_components": 8, "dtype": np.float64}
         whole = shore.ShoreRegressor(2, **options).fit(np.eye(4), outputs).compression_
         for order in ([0, 1, 2, 3], [3, 1, 2, 0]):

@@ -150,3 +150,12 @@ def test_a_penalty_beyond_the_range_of_x(given, solver):
     for alpha in (1e30, 1e120, 1e200, 1e300):
         model, _ = fit(X, Y, None, dtype="float64", solver=solver, alpha=alpha)
         np.testing.assert_allclose(model.coef_ * alpha, 1.0, rtol=1e-12)
+
+
+def test_the_rounding_of_float32_counts_in_any_units():
+    X, Y, _ = problem("float32")
+    X = np.hstack([X, X[:, :1]]) * np.float32(1 / 3)
+    X[:, -1] *= np.float32(1 + 2**-22)  # which is its rounding
+    for a in (-100, 0, 100):
+        with pytest.warns(linalg.LinAlgWarning, match="X has rank 4 of 5"):
+            shore.ShoreRegressor(1, compression=None, alpha=0.0, solver="cholesky").fit(scaled(X, a), Y)

@@ -43,7 +43,7 @@ class OutputEnergy:
         return cls(np.asarray(np.bincount(Y.indices, energy, minlength=Y.shape[1]), dtype=np.float64), exponent)
 
     def __add__(self, other: OutputEnergy) -> OutputEnergy:
-        common = max(self.exponent, other.exponent)
+        common = max((each.exponent for each in (self, other) if each.weights.any()), default=0)
         mine, its = (np.ldexp(each.weights, -2 * (common - each.exponent)) for each in (self, other))
         return OutputEnergy(mine + its, common)
 

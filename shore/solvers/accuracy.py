@@ -8,6 +8,7 @@ theirs is good up to √tol, if that is larger.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -20,7 +21,7 @@ from scipy import linalg
 __all__ = ["good_error", "norm", "require_range", "require_solution", "warn", "warn_inaccurate", "warn_rank"]
 
 # Where files lie that a warning is not about.
-_INSIDE = tuple(str(Path(file).parents[depth]) for file, depth in ((__file__, 1), (np.__file__, 0)))
+_INSIDE = tuple(str(Path(file).parents[depth]) + os.sep for file, depth in ((__file__, 1), (np.__file__, 0)))
 
 
 def good_error(dtype: np.dtype[Any], tol: float = 0.0) -> float:

@@ -130,7 +130,7 @@ class Factorisation:
             self._dual = solver == "dual" and not (too_large and self._refine)
             if self._refine and (too_large or not is_safe(rcond, self._used.dtype)):
                 self._factor = None
-                self._spectrum = Spectrum(self._used, alpha, self._dual, rows.X.dtype, self.alpha)
+                self._spectrum = Spectrum(self._used, alpha, self._dual, self.rows.X.dtype, self.alpha)
 
     def _apply(self, C: Array) -> Array:
         return self._spectrum.apply(C) if self._factor is None else back_substitute(self._factor, C)
