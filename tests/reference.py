@@ -125,10 +125,12 @@ def project_row_float(v, sparsity, constraint="real", permitted=None):
     best = best[key[best] > floor]
     result = np.zeros(v.size)
     if isinstance(constraint, shore.Simplex):
-        ranked = np.sort(v[best])[::-1]
+        with np.errstate(over="ignore"):  # to -inf, which is left out
+            below = v[best] - v[best].max()  # beside enormous numbers the total would be lost
+        ranked = np.sort(below)[::-1]
         thresholds = (np.cumsum(ranked) - constraint.total) / np.arange(1, best.size + 1)
         theta = thresholds[np.flatnonzero(ranked > thresholds)[-1]]
-        result[best] = np.maximum(v[best] - theta, 0)
+        result[best] = np.maximum(below - theta, 0)
     elif constraint == "binary":
         result[best] = 1
     elif isinstance(constraint, shore.Box):
